@@ -1,0 +1,18 @@
+"""Settings of the test process; quotax itself changes nothing global."""
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+# The same examples on every run: a failure in CI is a failure here. No deadline: a first call compiles.
+hypothesis.settings.register_profile("quotax", derandomize=True, deadline=None, max_examples=25, database=None)
+hypothesis.settings.load_profile("quotax")
+
+
+@pytest.fixture
+def strict_promotion():
+    """Mixing dtypes is an error: float32 parameters must not meet a float64 constant on the way."""
+    with jax.numpy_dtype_promotion("strict"):
+        yield
