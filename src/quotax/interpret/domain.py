@@ -1,0 +1,92 @@
+"""What a domain is: the meaning of a number while a jaxpr is read, and what a rule is told about one equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Unreadable(Exception):
+    """Raised by a rule that cannot read its equation; `evaluate` adds the primitive and the user's line."""
+
+
+class Domain(Protocol):
+    """One way to read a jaxpr.
+
+    A domain reads, of each row of the primitive table, the first of its `columns` that the row fills.
+    Constants reach it as NumPy arrays (see `is_known`); everything else is a value of its own kind.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The table's columns in order of preference, e.g. `("symbolic", "array", "every")`."""
+        ...
+
+
+class ArrayDomain(Domain, Protocol):
+    """A domain whose values are arrays of numbers: what the shared rules for movement and contraction need of it.
+
+    Every method takes constants (NumPy arrays) beside the domain's own values.
+    """
+
+    def concrete(self, value: Any) -> np.ndarray | None:
+        """The value as a NumPy array when all its entries are constants, otherwise None."""
+        ...
+
+    def take(self, pool: Sequence[Any], index: np.ndarray) -> Any:
+        """The array shaped like `index` with entries from the pool's arrays, flattened and laid end to end."""
+        ...
+
+    def combine(self, operation: str, left: Any, right: Any) -> Any:
+        """Entrywise `add`, `sub`, `mul`, `max`, `min`, `and`, `or` or `xor`, broadcasting as NumPy does."""
+        ...
+
+    def fold(self, operation: str, value: Any) -> Any:
+        """Reduce the last axis by `add`, `mul`, `max`, `min`, `and`, `or` or `xor`."""
+        ...
+
+    def matmul(self, left: Any, right: Any) -> Any:
+        """Batched product of shapes `(b, m, k)` and `(b, k, n)`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """One equation as a rule sees it: `run` evaluates a nested jaxpr in the same domain."""
+
+    primitive: Any
+    params: Mapping[str, Any]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    domain: Any
+    run: Callable[[Any, Sequence[Any]], list[Any]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the first output."""
+        return tuple(self.outputs[0].shape)
+
+
+Rule = Callable[[Step, list[Any]], list[Any]]
+"""Values of an equation's inputs to values of its outputs."""
+
+
+def is_known(value: Any) -> bool:
+    """Whether a value is a constant: a NumPy array of numbers, the same in every domain."""
+    return isinstance(value, np.ndarray) and value.dtype != object
+
+
+def concrete(domain: Any, value: Any) -> np.ndarray | None:
+    """`value` as a NumPy array if it is constant in this domain, otherwise None."""
+    if is_known(value):
+        return value
+    own = getattr(domain, "concrete", None)
+    return None if own is None else own(value)

@@ -1,0 +1,147 @@
+"""The interpreter: walk a jaxpr with the primitive table, in a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from quotax.artifacts import Trace
+from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
+from quotax.interpret.domain import Rule, Step, Unreadable, is_known
+from quotax.interpret.movement import PLAIN, bind, run_plain
+from quotax.interpret.provenance import place
+from quotax.interpret.table import CALLS, TABLE
+
+_RANDOM = ("random_", "rng_", "threefry")
+
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "eq": np.equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "ne": np.not_equal,
+    "neg": np.negative,
+    "or": np.bitwise_or,
+    "sub": np.subtract,
+}
+"""Operations on constants that NumPy rounds exactly as JAX does, so that no compilation is paid for them."""
+
+_ADVICE = {
+    ("random_", "rng_", "threefry"): (
+        "a model is a function of its parameters and inputs alone: draw random numbers outside and pass them as an input"
+    ),
+    ("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "triangular_solve", "custom_linear_solve", "tridiagonal",
+     "householder"): "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`",
+    ("sort", "top_k", "approx_top_k"): "orderings are not read: use `jnp.max`, `jnp.min`, `jnp.argmax` or a fixed mask",
+    ("fft",): "Fourier transforms are not read: multiply by the transform's real and imaginary matrices, which are constants",
+    ("complex", "conj", "real", "imag"): "complex numbers are not read: write the real and the imaginary part as two arrays",
+    ("pure_callback", "io_callback"): "a callback's formula is not visible: write it in `jax.numpy`",
+    ("scatter",): "write `x.at[i].set(...)` or `.add(...)` with constant indices, or use `jnp.where`",
+}  # fmt: skip
+
+
+def evaluate(program: Trace | ClosedJaxpr, domain: Any, arguments: Sequence[Any]) -> list[Any]:
+    """The outputs of a trace (or closed jaxpr) when its inputs are these values of `domain`.
+
+    Arguments are in the jaxpr's order: for a trace, parameters and then inputs. NumPy arrays are constants, and what follows
+    from constants alone is computed by JAX itself in float64.
+    """
+    closed = program.jaxpr if isinstance(program, Trace) else program
+    expected = len(closed.jaxpr.invars)
+    if len(arguments) != expected:
+        raise ArchitectureError(f"`evaluate` got {len(arguments)} arguments for a jaxpr of {expected} inputs.")
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        return _run(closed, domain, arguments, "a place that JAX did not record")
+
+
+def _run(closed: Any, domain: Any, arguments: Sequence[Any], origin: str) -> list[Any]:
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = {}
+
+    def read(atom: Any) -> Any:
+        return np.asarray(atom.val) if isinstance(atom, Literal) else values[atom]
+
+    values.update(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
+    values.update(zip(jaxpr.invars, arguments, strict=True))
+    for equation in jaxpr.eqns:
+        outputs = _step(equation, domain, [read(atom) for atom in equation.invars], origin)
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _constant(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, (jax.Array, int, float, bool)) and not _is_key(value) else value
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended)
+
+
+def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:
+    primitive = equation.primitive
+    name = primitive.name
+    constant = all(map(is_known, arguments))
+    if constant and equation.outvars and name not in CALLS and not name.startswith(_RANDOM):
+        return _fold(primitive, equation, arguments)
+    rule = _rule(name, domain)
+    if rule is None:
+        raise _refusal(name, domain, place(equation) or origin, "")
+    step = Step(
+        primitive,
+        equation.params,
+        tuple(atom.aval for atom in equation.invars),
+        tuple(atom.aval for atom in equation.outvars),
+        domain,
+        lambda closed, args: _run(closed, domain, args, place(equation) or origin),
+    )
+    try:
+        return rule(step, arguments)
+    except Unreadable as error:
+        raise _refusal(name, domain, place(equation) or origin, str(error)) from error
+
+
+def _rule(name: str, domain: Any) -> Rule | None:
+    row = TABLE.get(name)
+    if row is None:
+        return None
+    return next((rule for rule in map(row.entry, domain.columns) if rule is not None), None)
+
+
+def _fold(primitive: Any, equation: Any, arguments: list[Any]) -> list[Any]:
+    """What follows from constants: computed by the primitive itself, in NumPy where that is the same and saves compiling."""
+    avals = [atom.aval for atom in equation.outvars]
+    name = primitive.name
+    with np.errstate(all="ignore"):
+        if name == "iota":
+            shape, axis = avals[0].shape, equation.params["dimension"]
+            ramp = np.arange(shape[axis], dtype=avals[0].dtype)
+            outputs = [np.broadcast_to(ramp.reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)]
+        elif name in _COMPUTED:
+            outputs = [_COMPUTED[name](*arguments)]
+        elif name in PLAIN:
+            outputs = run_plain(primitive, equation.params, arguments)
+        elif name == "convert_element_type" and avals[0].dtype.kind == "f" and arguments[0].dtype.kind in "fiub":
+            outputs = [arguments[0]]
+        else:
+            outputs = bind(primitive, equation.params, arguments)
+        return [np.asarray(out, dtype=aval.dtype) for out, aval in zip(outputs, avals, strict=True)]
+
+
+def _refusal(name: str, domain: Any, where: str, reason: str) -> UnsupportedPrimitiveError:
+    why = f"here {reason}" if reason else f"it has no entry in the primitive table for the {domain.name} domain"
+    advice = next((text for names, text in _ADVICE.items() if name.startswith(names)), None)
+    advice = advice or (
+        "write it with elementwise `jax.numpy` functions, `@`, `jnp.einsum`, sums, `jnp.where`, constant indices, `jax.lax.scan` "
+        f"and `jax.nn`, or add a row for `{name}` to quotax/interpret/table.py"
+    )
+    return UnsupportedPrimitiveError(f"cannot read the JAX primitive `{name}` at {where}: {why}. What to do: {advice}.")

@@ -1,0 +1,184 @@
+"""The table of primitives: one row each, one column per domain.
+
+To add a primitive, add a row (and a case to tests/interpret, or a test fails). To add a domain, add a field to `Row`, fill it
+where no shared rule serves, and give the domain its `columns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import sympy as sp
+
+from quotax.interpret import contraction, control, movement, reduction, scalars
+from quotax.interpret import symbolic_rules as rules
+from quotax.interpret.domain import Rule, Step
+from quotax.interpret.movement import identity
+from quotax.interpret.movement import movement as moves
+from quotax.interpret.scalars import unary
+from quotax.interpret.symbolic_rules import entrywise
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a primitive is read. A domain takes the first filled entry among its own columns.
+
+    Attributes:
+        primitive: JAX's name of it.
+        every: a rule that needs nothing of the domain: calls, or a rewriting into other primitives.
+        array: a rule for every domain whose values are arrays of numbers (`domain.ArrayDomain`).
+        symbolic: SymPy expressions.
+        jets: residues or floats with derivatives.
+        laws: transformation laws.
+    """
+
+    primitive: str
+    every: Rule | None = None
+    array: Rule | None = None
+    symbolic: Rule | None = None
+    jets: Rule | None = None
+    laws: Rule | None = None
+
+    def entry(self, column: str) -> Rule | None:
+        """The rule in this column."""
+        return getattr(self, column)
+
+
+def _combine(operation: str) -> Rule:
+    def rule(step: Step, args: list[Any]) -> list[Any]:
+        return [step.domain.combine(operation, *args)]
+
+    return rule
+
+
+def _rewritten(function: Callable[..., Any]) -> Rule:
+    return control.rewritten(lambda params, *operands: function(*operands))
+
+
+_ROWS = (
+    # calls, loops and branches
+    Row("jit", every=control.call("jaxpr")),
+    Row("closed_call", every=control.call("call_jaxpr")),
+    Row("call", every=control.call("call_jaxpr")),
+    Row("remat2", every=control.call("jaxpr")),
+    Row("custom_jvp_call", every=control.call("call_jaxpr")),
+    Row("custom_vjp_call", every=control.call("call_jaxpr")),
+    Row("scan", array=control.scan),
+    Row("while", every=control.while_loop),
+    Row("cond", every=control.branch, symbolic=rules.branches),
+    # what changes nothing
+    Row("copy", every=identity),
+    Row("stop_gradient", every=identity),
+    Row("optimization_barrier", every=identity),
+    Row("name", every=identity),
+    Row("reduce_precision", every=identity),
+    Row("debug_print", every=movement.nothing),
+    # moves
+    Row("transpose", array=moves()),
+    Row("reshape", array=moves()),
+    Row("broadcast_in_dim", array=moves()),
+    Row("squeeze", array=moves()),
+    Row("concatenate", array=moves()),
+    Row("split", array=moves()),
+    Row("slice", array=moves()),
+    Row("pad", array=moves()),
+    Row("rev", array=moves()),
+    Row("tile", array=moves()),
+    Row("stack", array=moves()),
+    Row("unstack", array=moves()),
+    Row("select_n", array=moves(0), symbolic=rules.select),
+    Row("dynamic_slice", array=moves(1, rest=True), symbolic=rules.by_cases(1, rest=True)),
+    Row("dynamic_update_slice", array=moves(2, rest=True), symbolic=rules.by_cases(2, rest=True)),
+    Row("gather", array=moves(1), symbolic=rules.by_cases(1)),
+    Row("scatter", array=moves(1)),
+    # sums of products
+    Row("dot_general", array=contraction.dot_general),
+    Row("conv_general_dilated", array=contraction.conv_general_dilated),
+    Row("scatter-add", array=contraction.scatter("add", 0.0, "add")),
+    Row("scatter-sub", array=contraction.scatter("add", 0.0, "sub")),
+    Row("scatter-mul", array=contraction.scatter("mul", 1.0, "mul")),
+    Row("scatter-max", array=contraction.scatter("max", None, "max")),
+    Row("scatter-min", array=contraction.scatter("min", None, "min")),
+    # reductions
+    Row("reduce_sum", array=reduction.reduction("add")),
+    Row("reduce_prod", array=reduction.reduction("mul")),
+    Row("reduce_max", array=reduction.reduction("max")),
+    Row("reduce_min", array=reduction.reduction("min")),
+    Row("reduce_and", array=reduction.reduction("and")),
+    Row("reduce_or", array=reduction.reduction("or")),
+    Row("cumsum", array=reduction.running("add")),
+    Row("cumprod", array=reduction.running("mul")),
+    Row("cummax", array=reduction.running("max")),
+    Row("cummin", array=reduction.running("min")),
+    Row("cumlogsumexp", every=control.rewritten(reduction.cumlogsumexp)),
+    Row("reduce_window_sum", array=reduction.pooling("add")),
+    Row("reduce_window_max", array=reduction.pooling("max")),
+    Row("reduce_window_min", array=reduction.pooling("min")),
+    Row("argmax", symbolic=rules.extreme_index("ge")),
+    Row("argmin", symbolic=rules.extreme_index("le")),
+    # arithmetic
+    Row("add", array=_combine("add")),
+    Row("add_any", array=_combine("add")),
+    Row("sub", array=_combine("sub")),
+    Row("mul", array=_combine("mul")),
+    Row("max", array=_combine("max")),
+    Row("min", array=_combine("min")),
+    Row("neg", symbolic=entrywise(scalars.neg)),
+    Row("div", symbolic=rules.quotient),
+    Row("rem", symbolic=entrywise(scalars.remainder)),
+    Row("abs", symbolic=entrywise(scalars.absolute)),
+    Row("sign", symbolic=entrywise(scalars.sign)),
+    Row("floor", symbolic=entrywise(scalars.floor)),
+    Row("ceil", symbolic=entrywise(scalars.ceiling)),
+    Row("round", symbolic=rules.rounding),
+    Row("clamp", symbolic=rules.clamp),
+    Row("convert_element_type", symbolic=rules.convert),
+    # powers and roots
+    Row("square", every=_rewritten(lambda x: x * x)),
+    Row("integer_pow", symbolic=rules.integer_power),
+    Row("pow", symbolic=entrywise(scalars.power)),
+    Row("sqrt", symbolic=entrywise(scalars.sqrt)),
+    Row("rsqrt", symbolic=entrywise(scalars.rsqrt)),
+    Row("cbrt", symbolic=entrywise(scalars.cbrt)),
+    # exponentials
+    Row("exp", symbolic=entrywise(unary(sp.exp))),
+    Row("exp2", symbolic=entrywise(unary(lambda e: 2**e))),
+    Row("log", symbolic=entrywise(scalars.log)),
+    Row("log1p", every=_rewritten(lambda x: jnp.log(1 + x))),
+    Row("expm1", every=_rewritten(lambda x: jnp.exp(x) - 1)),
+    Row("logistic", every=_rewritten(lambda x: 1 / (1 + jnp.exp(-x)))),
+    # circular and hyperbolic functions, and their inverses
+    Row("sin", symbolic=entrywise(unary(sp.sin))),
+    Row("cos", symbolic=entrywise(unary(sp.cos))),
+    Row("tan", symbolic=entrywise(unary(sp.tan))),
+    Row("asin", symbolic=entrywise(unary(sp.asin))),
+    Row("acos", symbolic=entrywise(unary(sp.acos))),
+    Row("atan", symbolic=entrywise(unary(sp.atan))),
+    Row("atan2", symbolic=entrywise(scalars.angle)),
+    Row("sinh", symbolic=entrywise(unary(sp.sinh))),
+    Row("cosh", symbolic=entrywise(unary(sp.cosh))),
+    Row("tanh", symbolic=entrywise(unary(sp.tanh))),
+    Row("asinh", symbolic=entrywise(unary(sp.asinh))),
+    Row("acosh", symbolic=entrywise(unary(sp.acosh))),
+    Row("atanh", symbolic=entrywise(unary(sp.atanh))),
+    # error functions
+    Row("erf", symbolic=entrywise(unary(sp.erf))),
+    Row("erfc", symbolic=entrywise(unary(sp.erfc))),
+    Row("erf_inv", symbolic=entrywise(unary(sp.erfinv))),
+    # truth
+    *(Row(name, symbolic=rules.relation(name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+    Row("and", symbolic=rules.logical(scalars.conjunction)),
+    Row("or", symbolic=rules.logical(scalars.disjunction)),
+    Row("xor", symbolic=rules.logical(scalars.exclusive)),
+    Row("not", symbolic=rules.logical(scalars.negation)),
+    Row("is_finite", symbolic=rules.finite),
+)
+
+TABLE: dict[str, Row] = {row.primitive: row for row in _ROWS}
+"""The rows by primitive. `iota` needs none: what has no inputs is a constant."""
+
+CALLS = frozenset({"jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "debug_print"})
+"""Primitives whose body is walked even when all inputs are constant."""

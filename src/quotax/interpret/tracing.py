@@ -1,0 +1,70 @@
+"""A model's jaxpr at given sizes, with the names of what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax.artifacts import ArraySpec, Trace
+from quotax.errors import ArchitectureError, QuotaxError
+
+_DTYPE = {"real": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
+
+
+def trace(
+    function: Callable[..., Any], params: tuple[ArraySpec, ...], inputs: tuple[ArraySpec, ...], sizes: Mapping[str, int]
+) -> Trace:
+    """Trace `function(params_pytree, *inputs)` once, at exactly these sizes, in float64.
+
+    float64 keeps every digit of a Python constant; the flag is set for this thread and for the trace only. Tokens are int32,
+    masks float64. Names joined with "/" become nested dicts.
+    """
+    sizes = dict(sizes)
+    names = [spec.name for spec in params]
+    _nest(names, names)  # refuse names that collide before anything is traced
+
+    def flat(*leaves: Any) -> Any:
+        return function(_nest(names, leaves[: len(names)]), *leaves[len(names) :])
+
+    with jax.enable_x64(True):
+        arrays = [jax.ShapeDtypeStruct(_shape(spec, sizes), _DTYPE[spec.kind]) for spec in (*params, *inputs)]
+        try:
+            closed, outputs = jax.make_jaxpr(flat, return_shape=True)(*arrays)
+        except QuotaxError:
+            raise
+        except Exception as error:
+            at = ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "no named axes"
+            shapes = ", ".join(f"{spec.name}: {array.shape}" for spec, array in zip((*params, *inputs), arrays, strict=True))
+            raise ArchitectureError(
+                f"`{getattr(function, '__name__', 'function')}` raised {type(error).__name__} while it was traced at {at} "
+                f"(shapes {shapes}): {str(error).strip()}. Check that the declared axes are what the function expects."
+            ) from error
+    return Trace(closed, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs))
+
+
+def _shape(spec: ArraySpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    missing = [axis for axis in spec.axis_names if axis not in sizes]
+    if missing:
+        raise ArchitectureError(
+            f"`trace`: no size for axis {missing[0]!r} of {spec.name!r} ({spec.axes_text!r}); sizes given: {dict(sizes)}."
+        )
+    return spec.shape(sizes)
+
+
+def _nest(names: Sequence[str], leaves: Sequence[Any]) -> dict[str, Any]:
+    """Leaves as nested dicts: `a/b` is `tree["a"]["b"]`."""
+    tree: dict[str, Any] = {}
+    for name, leaf in zip(names, leaves, strict=True):
+        *path, last = name.split("/")
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise ArchitectureError(f"parameter {name!r} lies inside {key!r}, which is an array itself; rename one of them.")
+        if last in node:
+            raise ArchitectureError(f"parameter {name!r} is declared twice, or is also the name of a group; rename one of them.")
+        node[last] = leaf
+    return tree
