@@ -1,0 +1,179 @@
+"""`architecture`: a model declared once, as an ordinary JAX function with named axes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from quotax.artifacts import ArraySpec, AxisFactor, Trace
+from quotax.declare.axes import parse_inputs, parse_params
+from quotax.declare.initialisers import Initialiser, check_overrides
+from quotax.declare.network import Network
+from quotax.errors import ArchitectureError
+from quotax.interpret import symbolic_outputs, symbols_for, trace
+
+
+def architecture(
+    params: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    *,
+    init: Mapping[str, Initialiser | float] | None = None,
+) -> Callable[[Callable[..., Any]], Architecture]:
+    """Declare a model: `params` and `inputs` name the axes of what the decorated function takes.
+
+    Args:
+        params: name -> blank-separated axes; `""` is a scalar, an integer token a fixed size, `head*k` one array
+            dimension that fuses two axes. Dicts nest, and nested names join with `/`.
+        inputs: the same for the arguments after the parameters, in their order. A string is a real array,
+            `Tokens("t", below="vocab")` an array of integers, `Mask("t")` an array of zeros and ones.
+        init: initialisers `(key, shape, dtype) -> array`, or numbers, for parameters that should not start as usual.
+
+    The function may take a keyword-only argument `sizes` and receives the axis sizes as a dict: for a fused
+    axis, whose factors no array shape shows.
+
+    >>> import jax
+    >>> @architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
+    ... def mlp(p, x):
+    ...     return p["W2"] @ jax.nn.relu(p["W1"] @ x + p["b1"])
+    >>> mlp
+    Architecture mlp(W1: h x, b1: h, W2: y h; x: x)
+    """
+    specs, input_specs = parse_params(params), parse_inputs(inputs)
+    overrides = check_overrides(init, specs)
+
+    def declare(function: Callable[..., Any]) -> Architecture:
+        if not callable(function):
+            raise ArchitectureError(f"`architecture` decorates a function of (params, *inputs), got {function!r}.")
+        return Architecture(function, specs, input_specs, overrides)
+
+    return declare
+
+
+class Architecture:
+    """A declared model of any width. Sizes turn it into a `Network`; numbers of any kind run through its trace."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        params: tuple[ArraySpec, ...],
+        inputs: tuple[ArraySpec, ...],
+        init: Mapping[str, Initialiser],
+    ) -> None:
+        """Keep the declaration; nothing is traced yet."""
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self.params = params
+        self.inputs = inputs
+        self.init = dict(init)
+        self._takes_sizes = _check_signature(function, self.name, inputs)
+        self.function = function
+        self._traces: dict[tuple[tuple[str, int], ...], Trace] = {}
+        functools.update_wrapper(self, function, updated=())
+
+    @property
+    def parameter_axes(self) -> tuple[str, ...]:
+        """The axis names whose sizes a network needs: those of the parameters, and of what tokens may be."""
+        names = [name for spec in self.params for name in spec.axis_names]
+        names += [spec.below for spec in self.inputs if isinstance(spec.below, str)]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Every axis name, parameters first."""
+        return tuple(dict.fromkeys([*self.parameter_axes, *(n for spec in self.inputs for n in spec.axis_names)]))
+
+    def call(self, params: Any, *inputs: Any, sizes: Mapping[str, int]) -> Any:
+        """Run the user's function; `sizes` reaches it when its signature asks for it."""
+        return self.function(params, *inputs, **({"sizes": dict(sizes)} if self._takes_sizes else {}))
+
+    def at(self, **sizes: int) -> Network:
+        """The network of these sizes. Axes that only inputs have may be left out: they may vary from call to call."""
+        return Network(self, self.check_sizes(sizes, required=self.parameter_axes, call=f"{self.name}.at"))
+
+    def trace(self, sizes: Mapping[str, int]) -> Trace:
+        """The model's jaxpr at these sizes, made once and kept."""
+        checked = self.check_sizes(sizes, required=self.axis_names, call=f"{self.name}.trace")
+        key = tuple(sorted(checked.items()))
+        if key not in self._traces:
+            function = functools.partial(self.call, sizes=checked)
+            self._traces[key] = trace(function, self.params, self.inputs, checked)
+        return self._traces[key]
+
+    def expression(self, **sizes: int) -> Any:
+        """The outputs at these sizes, as SymPy expressions of the parameters and inputs.
+
+        A scalar output is an expression, an array a `sympy.Array`, several outputs the pytree that the function
+        returns. Entry `(i, j)` of parameter `W` is the symbol named `W[i,j]`: see `symbols`.
+        """
+        import jax
+
+        call = f"{self.name}.expression"
+        traced = self.trace(self.check_sizes(sizes, required=self.axis_names, call=call))
+        outputs, _ = symbolic_outputs(traced)
+        return jax.tree.unflatten(traced.out_tree, [as_sympy(array) for array in outputs])
+
+    def symbols(self, **sizes: int) -> dict[str, Any]:
+        """The symbols that stand for each parameter and input in `expression`, by name."""
+        checked = self.check_sizes(sizes, required=self.axis_names, call=f"{self.name}.symbols")
+        return {spec.name: as_sympy(symbols_for(spec, checked)) for spec in self.params + self.inputs}
+
+    def check_sizes(self, sizes: Mapping[str, Any], *, required: tuple[str, ...], call: str) -> dict[str, int]:
+        """`sizes` as plain integers, refused with the caller's names when they do not fit the axes."""
+        known = self.axis_names
+        for axis, size in sizes.items():
+            if axis not in known:
+                raise ArchitectureError(
+                    f"`{call}`: unknown axis {axis!r}; the axes of {self.name} are {', '.join(known) or 'none'}."
+                )
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+                raise ArchitectureError(f"`{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
+        missing = [axis for axis in required if axis not in sizes]
+        if missing:
+            hint = ", ".join(f"{axis}=..." for axis in missing)
+            raise ArchitectureError(f"`{call}`: missing size of axis {', '.join(map(repr, missing))}; add {hint}.")
+        return {axis: int(sizes[axis]) for axis in known if axis in sizes}
+
+    def __repr__(self) -> str:
+        """The declaration on one line."""
+        params = ", ".join(f"{s.name}: {s.axes_text}".rstrip() for s in self.params)
+        inputs = ", ".join(f"{s.name}: {s.axes_text}{_kind_text(s.kind, s.below)}".rstrip() for s in self.inputs)
+        return f"Architecture {self.name}({params}; {inputs})"
+
+
+def as_sympy(array: np.ndarray) -> Any:
+    """An object array as SymPy shows it: an expression for a scalar, else an immutable `sympy.Array`."""
+    return sp.sympify(array[()]) if array.ndim == 0 else sp.Array(array.ravel().tolist(), array.shape)
+
+
+def _kind_text(kind: str, below: AxisFactor | None) -> str:
+    return {"real": "", "mask": " (mask)"}.get(kind, f" (tokens below {below})")
+
+
+def _check_signature(function: Callable[..., Any], name: str, inputs: tuple[ArraySpec, ...]) -> bool:
+    """Refuse a function that cannot be called as `f(params, *inputs)`; say whether it wants `sizes`."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without a signature: nothing to check
+        return False
+    parameters = signature.parameters.values()
+    takes_sizes = any(p.name == "sizes" and p.kind is p.KEYWORD_ONLY for p in parameters)
+    keywords = {"sizes": {}} if takes_sizes else {}
+    try:
+        signature.bind({}, *inputs, **keywords)
+    except TypeError as error:
+        raise ArchitectureError(
+            f"`architecture`: {name}{signature} cannot be called with the parameters and the "
+            f"{len(inputs)} declared input(s) {', '.join(s.name for s in inputs)}: {error}."
+        ) from None
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:]
+    declared = [spec.name for spec in inputs]
+    if set(declared) == set(positional) and declared != positional:
+        raise ArchitectureError(
+            f"`architecture`: inputs are declared as {', '.join(declared)} but {name} takes {', '.join(positional)}; "
+            "inputs are passed in the order of the declaration: use the same order."
+        )
+    return takes_sizes

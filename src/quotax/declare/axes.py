@@ -1,0 +1,112 @@
+"""The axis notation: `"h x"`, `""` for a scalar, `"o c 3 3"` with fixed sizes, `"head*k x"` fusing two axes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quotax.artifacts import ArraySpec, AxisFactor
+from quotax.errors import ArchitectureError
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def parse_axes(text: object, *, owner: str) -> tuple[tuple[AxisFactor, ...], ...]:
+    """The axes that `text` names, each a tuple of factors.
+
+    >>> parse_axes("head*k 3", owner="params['W']")
+    (('head', 'k'), (3,))
+    """
+    if not isinstance(text, str):
+        raise ArchitectureError(
+            f"{owner} must be a string of blank-separated axes such as 'h x' ('' for a scalar), got {text!r}."
+        )
+    return tuple(_parse_axis(token, text, owner) for token in text.split())
+
+
+def _parse_axis(token: str, text: str, owner: str) -> tuple[AxisFactor, ...]:
+    factors: list[AxisFactor] = []
+    for factor in token.split("*"):
+        if factor.isdecimal() and int(factor) > 0:
+            factors.append(int(factor))
+        elif _NAME.fullmatch(factor):
+            factors.append(factor)
+        else:
+            raise ArchitectureError(
+                f"{owner} = {text!r}: {factor!r} is neither an axis name nor a positive size. "
+                "Separate axes by blanks and fuse two with '*', as in 'head*k x'."
+            )
+    return tuple(factors)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """An input of integers in `0 .. below-1`; `below` is an axis name or a fixed size.
+
+    >>> Tokens("t", below="vocab")
+    Tokens(axes='t', below='vocab')
+    """
+
+    axes: str
+    below: str | int
+
+
+@dataclass(frozen=True)
+class Mask:
+    """An input whose entries are zero or one."""
+
+    axes: str
+
+
+def parse_params(tree: object) -> tuple[ArraySpec, ...]:
+    """The parameters of a declaration, nested names joined with `/`."""
+    if not isinstance(tree, Mapping) or not tree:
+        raise ArchitectureError(
+            f"`architecture`: params must be a non-empty dict of name -> axes such as {{'W': 'h x'}}, got {tree!r}."
+        )
+    return tuple(_walk_params(tree, ""))
+
+
+def _walk_params(tree: Mapping[Any, Any], prefix: str) -> list[ArraySpec]:
+    specs: list[ArraySpec] = []
+    for key, value in tree.items():
+        if not isinstance(key, str) or not re.fullmatch(r"\w+", key):
+            raise ArchitectureError(
+                f"`architecture`: the parameter name {key!r} must be letters, digits and underscores; "
+                "use a nested dict for a path such as 'block/W'."
+            )
+        if isinstance(value, Mapping):
+            if not value:
+                raise ArchitectureError(
+                    f"`architecture`: params[{prefix + key!r}] is an empty dict; give it arrays or drop it."
+                )
+            specs += _walk_params(value, f"{prefix}{key}/")
+        else:
+            name = prefix + key
+            specs.append(ArraySpec(name, parse_axes(value, owner=f"`architecture`: params[{name!r}]")))
+    return specs
+
+
+def parse_inputs(declared: object) -> tuple[ArraySpec, ...]:
+    """The inputs of a declaration: plain strings, `Tokens` or `Mask`."""
+    if not isinstance(declared, Mapping):
+        raise ArchitectureError(
+            f"`architecture`: inputs must be a dict of name -> axes such as {{'x': 'x'}}, got {declared!r}."
+        )
+    specs = []
+    for name, value in declared.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ArchitectureError(f"`architecture`: the input name {name!r} must be a Python identifier.")
+        owner = f"`architecture`: inputs[{name!r}]"
+        if isinstance(value, Tokens):
+            below = parse_axes(str(value.below), owner=f"{owner}.below")
+            if len(below) != 1 or len(below[0]) != 1:
+                raise ArchitectureError(f"{owner}: below must be one axis name or one size, got {value.below!r}.")
+            specs.append(ArraySpec(name, parse_axes(value.axes, owner=owner), "tokens", below[0][0]))
+        elif isinstance(value, Mask):
+            specs.append(ArraySpec(name, parse_axes(value.axes, owner=owner), "mask"))
+        else:
+            specs.append(ArraySpec(name, parse_axes(value, owner=owner)))
+    return tuple(specs)

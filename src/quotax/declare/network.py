@@ -1,0 +1,148 @@
+"""`Network`: an architecture at given sizes, a pure function of parameters and inputs."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.artifacts import ArraySpec
+from quotax.declare.initialisers import default_initialiser
+from quotax.errors import ArchitectureError, ParameterError
+from quotax.trees import named, nest
+
+if TYPE_CHECKING:
+    from quotax.declare.architecture import Architecture
+
+
+class Network:
+    """A sized model: `net.init(key)` makes parameters, `net(params, x)` runs it; jit, vmap and grad apply."""
+
+    def __init__(self, architecture: Architecture, sizes: Mapping[str, int]) -> None:
+        """Bind checked sizes; `Architecture.at` is the way to get one."""
+        self.architecture = architecture
+        self.sizes: dict[str, int] = dict(sizes)
+        self.shapes: dict[str, tuple[int, ...]] = {s.name: s.shape(sizes) for s in architecture.params}
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers the parameters hold."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def init(self, key: jax.Array, dtype: Any = None) -> dict[str, Any]:
+        """Random parameters: LeCun normal weights, zero biases, unit gains, and the declaration's own `init`.
+
+        Every parameter has a key of its own, folded from its name, so that declaring one more changes no other.
+        """
+        dtype = jnp.result_type(float if dtype is None else dtype)
+        arrays = {}
+        for spec in self.architecture.params:
+            initialise = self.architecture.init.get(spec.name) or default_initialiser(spec, self.sizes)
+            own_key = jax.random.fold_in(key, zlib.crc32(spec.name.encode()) & 0x7FFFFFFF)
+            array = jnp.asarray(initialise(own_key, self.shapes[spec.name], dtype))
+            if array.shape != self.shapes[spec.name]:
+                raise ArchitectureError(
+                    f"`{self._call}.init`: the initialiser of {spec.name!r} returned shape {array.shape}, "
+                    f"but its axes {spec.axes_text!r} give {self.shapes[spec.name]}."
+                )
+            arrays[spec.name] = array
+        return nest(arrays)
+
+    def __call__(self, params: Any, *inputs: Any) -> Any:
+        """The output for these parameters and inputs."""
+        self.check_params(params, call=f"{self._call}(params, ...)")
+        sizes = self._check_inputs(inputs)
+        return self.architecture.call(params, *inputs, sizes=sizes)
+
+    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
+        """The arrays of `params` by name; refused when names, shapes or (with `finite`) values do not fit."""
+        if not isinstance(params, Mapping):
+            raise ParameterError(
+                f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {params!r}."
+            )
+        found = named(params)
+        expected = [spec.name for spec in self.architecture.params]
+        if set(found) != set(expected):
+            missing = [n for n in expected if n not in found]
+            unknown = [n for n in found if n not in expected]
+            parts = [f"missing {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(
+                unknown
+            )
+            raise ParameterError(
+                f"`{call}`: the parameters are not those of {self.architecture.name}: {'; '.join(parts)}. "
+                f"It has {', '.join(expected)}; `net.init(key)` makes them."
+            )
+        for spec in self.architecture.params:
+            shape = np.shape(found[spec.name])
+            if shape != self.shapes[spec.name]:
+                raise ParameterError(
+                    f"`{call}`: params[{spec.name!r}] has shape {shape}, "
+                    f"but its axes {spec.axes_text!r} at {_sizes_text(self.sizes, spec)} give {self.shapes[spec.name]}."
+                )
+            if finite and not isinstance(found[spec.name], jax.core.Tracer):
+                bad = int(np.size(found[spec.name]) - np.isfinite(np.asarray(found[spec.name])).sum())
+                if bad:
+                    raise ParameterError(
+                        f"`{call}`: params[{spec.name!r}] holds {bad} value(s) that are NaN or infinite; "
+                        "find where they arise before measuring anything."
+                    )
+        return {name: found[name] for name in expected}
+
+    def _check_inputs(self, inputs: tuple[Any, ...]) -> dict[str, int]:
+        """The sizes with the inputs' own axes filled in."""
+        specs = self.architecture.inputs
+        call = f"{self._call}(params, {', '.join(s.name for s in specs)})"
+        if len(inputs) != len(specs):
+            raise ArchitectureError(f"`{call}` takes {len(specs)} input(s), got {len(inputs)}.")
+        sizes = dict(self.sizes)
+        for spec, value in zip(specs, inputs, strict=True):
+            shape = np.shape(value)
+            if len(shape) != len(spec.axes):
+                raise ArchitectureError(
+                    f"`{call}`: {spec.name} has rank {len(shape)} (shape {shape}), but its axes {spec.axes_text!r} "
+                    f"give rank {len(spec.axes)}; use jax.vmap for a batch."
+                )
+            for axis, length in zip(spec.axes, shape, strict=True):
+                self._bind_axis(axis, length, sizes, spec, shape, call)
+            if spec.kind == "tokens" and not jnp.issubdtype(jnp.result_type(value), jnp.integer):
+                raise ArchitectureError(
+                    f"`{call}`: {spec.name} holds tokens and must be integers, got {jnp.result_type(value)}."
+                )
+        return sizes
+
+    def _bind_axis(
+        self,
+        axis: tuple[Any, ...],
+        length: int,
+        sizes: dict[str, int],
+        spec: ArraySpec,
+        shape: tuple[int, ...],
+        call: str,
+    ) -> None:
+        unknown = [f for f in axis if isinstance(f, str) and f not in sizes]
+        known = math.prod(f if isinstance(f, int) else sizes[f] for f in axis if f not in unknown)
+        if len(unknown) == 1 and length % known == 0:
+            sizes[unknown[0]] = length // known
+        elif not unknown and length != known:
+            raise ArchitectureError(
+                f"`{call}`: {spec.name} has shape {shape}, but its axes {spec.axes_text!r} "
+                f"at {_sizes_text(sizes, spec)} give {spec.shape(sizes)}."
+            )
+
+    @property
+    def _call(self) -> str:
+        return self.architecture.name
+
+    def __repr__(self) -> str:
+        """Name, sizes and the number of parameters."""
+        sizes = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+        return f"Network {self.architecture.name}({sizes}) with {self.num_parameters:,} parameters"
+
+
+def _sizes_text(sizes: Mapping[str, int], spec: ArraySpec) -> str:
+    return ", ".join(f"{axis}={sizes[axis]}" for axis in spec.axis_names) or "fixed sizes"
