@@ -1,0 +1,40 @@
+"""Groups, actions and the small language that states them."""
+
+from quotax.symmetry.groups import (
+    GL,
+    ComplexScaling,
+    Diagonal,
+    Group,
+    O,
+    Permutation,
+    PositiveDiagonal,
+    PositiveScalar,
+    SignFlip,
+    Translation,
+)
+from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable
+from quotax.symmetry.reading import OBJECTS, Arrays, read
+from quotax.symmetry.symmetry import Action, Symmetry
+
+__all__ = [
+    "ELEMENT",
+    "GL",
+    "INVERSE",
+    "OBJECTS",
+    "TANGENT",
+    "Action",
+    "Arrays",
+    "ComplexScaling",
+    "Diagonal",
+    "Entry",
+    "Group",
+    "O",
+    "Permutation",
+    "PositiveDiagonal",
+    "PositiveScalar",
+    "SignFlip",
+    "Symmetry",
+    "Translation",
+    "read",
+    "variable",
+]

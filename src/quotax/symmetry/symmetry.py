@@ -1,0 +1,104 @@
+"""`Symmetry`: a group and how its elements move the parameters, as the user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from quotax.artifacts import ArraySpec
+from quotax.errors import SymmetryError
+from quotax.symmetry.groups import Group
+from quotax.symmetry.infinitesimal import differentiate
+from quotax.symmetry.language import Entry, parse_action
+
+
+@dataclass(frozen=True, init=False)
+class Symmetry:
+    """A group acting on parameters; a parameter that `action` does not name is fixed.
+
+    All right-hand sides are evaluated at the old parameters, whatever their order.
+
+    >>> from quotax.symmetry.groups import PositiveDiagonal
+    >>> Symmetry("scale", PositiveDiagonal("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"})
+    Symmetry scale: R+^h, W1 -> g @ W1, b1 -> g @ b1, W2 -> W2 @ inv(g)
+    """
+
+    name: str
+    group: Group
+    action: Mapping[str, str]
+
+    def __init__(self, name: str, group: Group, action: Mapping[str, str]) -> None:
+        """Check what can be checked without knowing the parameters."""
+        if not isinstance(name, str) or not name:
+            raise SymmetryError(f"`Symmetry(name, group, action)`: name must be a non-empty string, got {name!r}.")
+        if isinstance(group, type) and issubclass(group, Group):
+            raise SymmetryError(
+                f"`Symmetry({name!r}, ...)`: group must be a group on an axis, as in {group.__name__}('h'), got the class."
+            )
+        if not isinstance(group, Group):
+            raise SymmetryError(
+                f"`Symmetry({name!r}, ...)`: group must be one of quotax's groups such as GL('h'), got {group!r}."
+            )
+        if not isinstance(action, Mapping) or not action:
+            raise SymmetryError(
+                f"`Symmetry({name!r}, ...)`: the action names no parameter; give at least one, as in {{'W1': 'g @ W1'}}, got {action!r}."
+            )
+        for key, text in action.items():
+            if not isinstance(key, str) or not isinstance(text, str) or not text.strip():
+                raise SymmetryError(
+                    f"`Symmetry({name!r}, ...)`: an action maps a parameter to an expression such as 'g @ W1', got {{{key!r}: {text!r}}}."
+                )
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "group", group)
+        object.__setattr__(self, "action", MappingProxyType(dict(action)))
+
+    def bind(self, params: tuple[ArraySpec, ...]) -> Action:
+        """The action on these parameters; refused when it does not fit their axes."""
+        owner = f"`Symmetry({self.name!r}, {type(self.group).__name__}({self.group.axis!r}), ...)`"
+        axes = {name for spec in params for name in spec.axis_names}
+        for label, axis in (("acts on", self.group.axis), ("has one copy per index of", self.group.each)):
+            if axis is not None and axis not in axes:
+                raise SymmetryError(
+                    f"{owner}: the group {label} axis {axis!r}, which no parameter has; the axes are {', '.join(sorted(axes))}."
+                )
+        entries = tuple(parse_action(key, text, params, self.group, owner) for key, text in self.action.items())
+        names = [entry.name for entry in entries]
+        for entry in entries:
+            if names.count(entry.name) > 1:
+                raise SymmetryError(f"{owner}: the action says twice what becomes of {entry.name!r}.")
+        return Action(self, entries)
+
+    def __repr__(self) -> str:
+        """Name, group and action on one line."""
+        return f"Symmetry {self.name}: {self.group}, {', '.join(f'{k} -> {v}' for k, v in self.action.items())}"
+
+    def __hash__(self) -> int:
+        """By value, as equality is."""
+        return hash((self.name, self.group, tuple(self.action.items())))
+
+
+@dataclass(frozen=True)
+class Action:
+    """A symmetry bound to the parameters of a model: one entry per parameter that moves."""
+
+    symmetry: Symmetry
+    entries: tuple[Entry, ...]
+
+    @property
+    def name(self) -> str:
+        """The symmetry's name."""
+        return self.symmetry.name
+
+    @property
+    def group(self) -> Group:
+        """The symmetry's group."""
+        return self.symmetry.group
+
+    @cached_property
+    def infinitesimal(self) -> tuple[Entry, ...]:
+        """The derivative of every entry at the identity, along `xi`; empty for a discrete group."""
+        if not self.group.continuous:
+            return ()
+        return tuple(differentiate(entry, self.group) for entry in self.entries)
