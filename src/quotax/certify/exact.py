@@ -1,0 +1,119 @@
+"""Exact proofs at stated widths: the model's outputs before and after the action, equal as functions of all symbols."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from quotax.artifacts import Certificate, Model, Trace
+from quotax.certify.numerical import find_witness, token_bound, transform
+from quotax.certify.towers import Verdict, prove_equal
+from quotax.certify.widths import Sizes, sizes_text, traceable, trial_sizes
+from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.symmetry import Action
+
+_CASES = 256
+"""At most this many token and mask inputs are tried one by one; beyond it the proof is not attempted."""
+
+
+def certify_at_widths(
+    model: Model,
+    action: Action,
+    *,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+    draws: int = 24,
+    budget_seconds: float = 60.0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Certificate:
+    """Prove or refute that `f(g . theta, x) = f(theta, x)` at small widths.
+
+    A counterexample is looked for first. If none turns up, the identity is proved for all parameters, inputs and
+    group elements of each width, in exact arithmetic. The budget is shared by the widths; a width that it does not
+    reach is not in the scope, and the certificate is undecided when it reaches none.
+    """
+    traces = traceable(model, [dict(s) for s in sizes] if sizes else trial_sizes(model, action.group))
+    claim = f"{model.name} is invariant under {action.name}: {action.group}, " + ", ".join(
+        f"{key} -> {text}" for key, text in action.symmetry.action.items()
+    )
+    rng = np.random.default_rng(seed)
+    for trace in traces:
+        action.group.check_sizes(trace.sizes)
+        progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
+        witness = find_witness(trace, action, rng, draws)
+        if witness is not None:
+            steps = (f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}",)
+            return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", steps, witness=witness)
+    deadline = time.monotonic() + budget_seconds
+    proved, steps, lemmas, assumptions, failure = [], [], {}, {}, None
+    for trace in traces:
+        progress(f"proving at {sizes_text(trace.sizes)}")
+        verdict, cases = _prove(trace, action, deadline)
+        if not verdict:
+            failure = f"at {sizes_text(trace.sizes)}: {verdict.residual}"
+            continue
+        proved.append(trace)
+        steps.append(f"{sizes_text(trace.sizes)}: f(g . theta, x) - f(theta, x) = 0 identically ({cases})")
+        lemmas |= dict.fromkeys(verdict.lemmas)
+        assumptions |= dict.fromkeys(verdict.assumptions)
+    if not proved:
+        return Certificate(claim, "undecided", "no width", tuple(steps), residual=failure)
+    scope = "widths " + " and ".join(f"({sizes_text(trace.sizes)})" for trace in proved)
+    notes = [*assumptions, *([f"not established {failure}"] if failure else [])]
+    return Certificate(claim, "proved", scope, (*steps, *(f"by {lemma}" for lemma in lemmas)), tuple(notes))
+
+
+def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Verdict, str]:
+    """The identity at one width, for every kind of group element and every token and mask input."""
+    params = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.params}
+    lemmas: dict[str, None] = {}
+    assumptions: dict[str, None] = {}
+    elements = 0
+    cases = list(_input_cases(trace))
+    if len(cases) > _CASES:
+        return Verdict(False, residual=f"{len(cases)} token and mask inputs are too many to try one by one"), ""
+    before = [_outputs(trace, params, inputs) for inputs in cases]
+    for g, inverse in action.group.symbolic(trace.sizes):
+        elements += 1
+        moved = params | transform(action, trace, params, g, inverse)
+        for inputs, left in zip(cases, before, strict=True):
+            verdict = prove_equal(left, _outputs(trace, moved, inputs), max(deadline - time.monotonic(), 0.0))
+            if not verdict:
+                return verdict, ""
+            lemmas |= dict.fromkeys(verdict.lemmas)
+            assumptions |= dict.fromkeys(verdict.assumptions)
+    general = "all group elements" if action.group.continuous else f"each of the {elements} group elements"
+    every_input = "all inputs" if len(cases) == 1 else f"each of the {len(cases)} token and mask inputs"
+    return Verdict(
+        True, lemmas=tuple(lemmas), assumptions=tuple(assumptions)
+    ), f"all parameters, {every_input}, {general}"
+
+
+def _outputs(trace: Trace, params: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> list:
+    arguments = [params[spec.name] for spec in trace.params] + [inputs[spec.name] for spec in trace.inputs]
+    return [
+        entry for output in evaluate(trace, SYMBOLIC, arguments) for entry in np.asarray(output, dtype=object).ravel()
+    ]
+
+
+def _input_cases(trace: Trace) -> Iterator[dict[str, np.ndarray]]:
+    """Real inputs as symbols; tokens and masks take every value that they may."""
+    discrete = [spec for spec in trace.inputs if spec.kind != "real"]
+    real = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.inputs if spec.kind == "real"}
+    counts = [int(np.prod(spec.shape(trace.sizes))) for spec in discrete]
+    bounds = [token_bound(spec, trace) if spec.kind == "tokens" else 2 for spec in discrete]
+    choices = [itertools.product(range(bound), repeat=count) for bound, count in zip(bounds, counts, strict=True)]
+    for values in itertools.product(*choices):
+        arrays = {
+            spec.name: np.array(value, dtype=np.int32 if spec.kind == "tokens" else np.float64).reshape(
+                spec.shape(trace.sizes)
+            )
+            for spec, value in zip(discrete, values, strict=True)
+        }
+        yield real | arrays
+
+
+__all__ = ["Sizes", "certify_at_widths"]

@@ -1,0 +1,50 @@
+"""The small sizes at which a claim is tried: traces there are cheap, and a false claim rarely survives two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quotax.artifacts import Model, Trace
+from quotax.errors import ArchitectureError
+from quotax.symmetry import Group, Permutation
+
+Sizes = dict[str, int]
+
+
+def trial_sizes(model: Model, group: Group) -> list[Sizes]:
+    """Two assignments: every axis 2, then every axis 3 but those that a matrix group of the continuous kind acts on.
+
+    A matrix of symbols stays 2 by 2, because its inverse grows fast. Permutations start at 3, where the first element
+    that is not its own inverse lives; what acts on pairs stays even.
+    """
+    first = {axis: 2 for axis in model.axis_names}
+    second = {axis: 3 for axis in model.axis_names}
+    if group.axis is not None:
+        permutes = isinstance(group, Permutation)
+        first[group.axis] = 3 if permutes else 2
+        second[group.axis] = 2 if group.layout == "matrix" and not permutes else 3
+    if group.each is not None:
+        second[group.each] = 2
+    return [first, second] if first != second else [first]
+
+
+def traceable(model: Model, sizes: list[Sizes]) -> list[Trace]:
+    """The traces at those of `sizes` that the model accepts; the first refusal is raised when it accepts none."""
+    traces: list[Trace] = []
+    refusal: ArchitectureError | None = None
+    for assignment in sizes:
+        try:
+            traces.append(model.trace(assignment))
+        except ArchitectureError as error:
+            refusal = refusal or error
+    if not traces and refusal is not None:
+        raise ArchitectureError(
+            f"`verify({model.name}, ...)`: the model cannot be traced at the small sizes that were tried. "
+            f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {refusal}"
+        ) from refusal
+    return traces
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """For example `h=2, x=2, y=2`."""
+    return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"
