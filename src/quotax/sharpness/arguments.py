@@ -1,0 +1,159 @@
+"""Refusals of bad input, before anything is traced or compiled."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.errors import ParameterError, SharpnessError
+
+
+def check_params(call: str, params: Any) -> Any:
+    """The parameters as finite floating-point JAX arrays."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    if not leaves:
+        raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no array.")
+    checked = []
+    for path, leaf in leaves:
+        name = f"params{jax.tree_util.keystr(path)}"
+        if isinstance(leaf, jax.core.Tracer):
+            raise ParameterError(
+                f"`{call}` was called inside jit, grad or vmap ({name} is a tracer): it compiles its "
+                f"own loop, so call it outside."
+            )
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError):
+            raise ParameterError(f"`{call}` needs arrays, and {name} is {leaf!r}.") from None
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ParameterError(
+                f"`{call}` moves every parameter, and {name} is {array.dtype}: "
+                f"make it floating-point, or close the loss over it."
+            )
+        bad = int(jnp.sum(~jnp.isfinite(array)))
+        if bad:
+            kind = "NaN" if bool(jnp.any(jnp.isnan(array))) else "infinity"
+            raise ParameterError(
+                f"`{call}` needs finite parameters, and {bad} of the {array.size} entries of {name} are not ({kind})."
+            )
+        checked.append(array)
+    if sum(array.size for array in checked) == 0:
+        raise ParameterError(f"`{call}` needs parameters, and every array in params is empty.")
+    return jax.tree.unflatten(tree, checked)
+
+
+def check_radius(call: str, radius: Any) -> float:
+    """The radius as a positive float."""
+    try:
+        number = float(radius) if not isinstance(radius, bool | str) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise SharpnessError(f"`{call}` needs radius= a positive finite number, got {radius!r}; try 0.05.")
+    return number
+
+
+def check_whole(call: str, name: str, value: Any, least: int) -> int:
+    """An integer argument, at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise SharpnessError(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
+    return int(value)
+
+
+def check_batch(call: str, batch: Any, microbatch: Any) -> tuple[int | None, Any]:
+    """The chunk size and the batch as arrays that share their leading axis."""
+    if batch is None:
+        if microbatch is not None:
+            raise SharpnessError(f"`{call}` got microbatch={microbatch!r} but no batch= to cut into chunks.")
+        return None, None
+    leaves, tree = jax.tree_util.tree_flatten_with_path(batch)
+    if not leaves:
+        raise SharpnessError(
+            f"`{call}` needs examples, and batch={batch!r} holds no array; leave batch= out for `loss(params)`."
+        )
+    arrays, counts = [], {}
+    for path, leaf in leaves:
+        name = f"batch{jax.tree_util.keystr(path)}"
+        array = jnp.asarray(leaf)
+        if array.ndim == 0:
+            raise SharpnessError(
+                f"`{call}` needs a leading axis of examples on every array of batch=, and {name} is "
+                f"the scalar {leaf!r}."
+            )
+        arrays.append(array)
+        counts[name] = array.shape[0]
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise SharpnessError(f"`{call}` needs the same number of examples in every array of batch=: {said}.")
+    if arrays[0].shape[0] == 0:
+        raise SharpnessError(f"`{call}` needs examples, and batch= has 0 of them.")
+    if microbatch is not None:
+        microbatch = check_whole(call, "microbatch", microbatch, 1)
+    return microbatch, jax.tree.unflatten(tree, arrays)
+
+
+def check_loss(call: str, loss: Any, params: Any, batch: Any) -> None:
+    """A callable that takes what it will be given and returns one real number."""
+    arguments, said = ((params,), "loss(params)") if batch is None else ((params, batch), "loss(params, batch)")
+    if not callable(loss):
+        raise SharpnessError(f"`{call}` needs a function `{said}`, got {loss!r} ({type(loss).__name__}).")
+    try:
+        signature = inspect.signature(loss)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(*arguments)
+        except TypeError as error:
+            hint = (
+                "pass batch= or close the loss over the data" if batch is None else "leave batch= out if it needs none"
+            )
+            raise SharpnessError(
+                f"`{call}` calls `{said}`, which `loss{signature}` does not accept ({error}); {hint}."
+            ) from None
+    out = jax.eval_shape(loss, *arguments)
+    if not isinstance(out, jax.ShapeDtypeStruct):
+        raise SharpnessError(f"`{call}` needs a loss that returns one number, got a {type(out).__name__}.")
+    if out.shape != () or not jnp.issubdtype(out.dtype, jnp.floating):
+        raise SharpnessError(
+            f"`{call}` needs a loss that returns one real number, got {out.dtype}{list(out.shape)}; "
+            f"take the mean over examples."
+        )
+
+
+def check_point(call: str, space: Any, params: Any) -> Any:
+    """The space's factored point, asked for once."""
+    if not callable(getattr(space, "at", None)):
+        raise SharpnessError(
+            f"`{call}` needs space= a quotient with `at(params)`, got {type(space).__name__}; "
+            f"`quotax.quotient(...)` makes one, and no space means the full ball."
+        )
+    point = space.at(params)
+    missing = [name for name in ("horizontal", "inner", "norm") if not callable(getattr(point, name, None))]
+    if missing:
+        raise SharpnessError(
+            f"`{call}` needs a space whose `at(params)` has horizontal, inner and norm; "
+            f"that of {type(space).__name__} ({type(point).__name__}) lacks {', '.join(missing)}."
+        )
+    return point
+
+
+def random_key(call: str, key: Any) -> jax.Array:
+    """A JAX key; an integer seeds one."""
+    if key is None:
+        return jax.random.key(0)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array | np.ndarray):
+        array = jnp.asarray(key)
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.shape == ():
+            return array
+        if array.dtype == jnp.uint32 and array.shape == (2,):
+            return array
+    raise SharpnessError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")
