@@ -1,0 +1,68 @@
+"""quotax: divide a neural network's parameter space by its symmetries, and measure what is left."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from quotax.artifacts import Certificate, Witness
+from quotax.declare import Architecture, Mask, Network, Tokens, architecture
+from quotax.errors import (
+    ArchitectureError,
+    DomainError,
+    GeometryError,
+    ParameterError,
+    QuotaxError,
+    SharpnessError,
+    SymmetryError,
+    UnsupportedPrimitiveError,
+)
+from quotax.geometry import QuotientSpace
+from quotax.pipeline import quotient, verify
+from quotax.sharpness import sharpness
+from quotax.symmetry import (
+    GL,
+    ComplexScaling,
+    Diagonal,
+    O,
+    Permutation,
+    PositiveDiagonal,
+    PositiveScalar,
+    SignFlip,
+    Symmetry,
+    Translation,
+)
+
+try:
+    __version__ = version("quotax")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "GL",
+    "Architecture",
+    "ArchitectureError",
+    "Certificate",
+    "ComplexScaling",
+    "Diagonal",
+    "DomainError",
+    "GeometryError",
+    "Mask",
+    "Network",
+    "O",
+    "ParameterError",
+    "Permutation",
+    "PositiveDiagonal",
+    "PositiveScalar",
+    "QuotaxError",
+    "QuotientSpace",
+    "SharpnessError",
+    "SignFlip",
+    "Symmetry",
+    "SymmetryError",
+    "Tokens",
+    "Translation",
+    "UnsupportedPrimitiveError",
+    "Witness",
+    "architecture",
+    "quotient",
+    "sharpness",
+    "verify",
+]
