@@ -39,6 +39,12 @@ class Undecided(Exception):
     """The proof stops here; the message says why."""
 
 
+class Swollen(Undecided):
+    """An intermediate value has too many terms; `index` is the pair that was being compared."""
+
+    index: int = 0
+
+
 class Restart(Exception):
     """The walk must start again, with one more hint or with more generators."""
 
@@ -83,6 +89,10 @@ class Hints:
     """Whether f [f = 0] = 0 may be used: not when f divides a denominator, where n/d says nothing at f = 0."""
     expand: bool = False
     """Whether tanh is written through exp and angles are split."""
+    products: int = PRODUCT_LIMIT
+    """Largest product of term counts."""
+    shared: frozenset[sp.Basic] = frozenset()
+    """Nodes that both sides seem to have in common: cut points."""
 
 
 @dataclass
@@ -120,6 +130,7 @@ class Field:
         self._by_kind: dict[Any, list[tuple[Frac, Any]]] = {}
         self._free = hints.towers - 1
         self._regular: dict[str, bool] = {}
+        self._shown: dict[int, sp.Expr] = {}
         for offset, symbol in enumerate(symbols):
             sign = "positive" if symbol.is_positive else "nonnegative" if symbol.is_nonnegative else "real"
             key = ("symbol", symbol.name, offset)
@@ -174,9 +185,10 @@ class Field:
             known = self._by_kind.setdefault(kind, [])
             if self._has(argument, ("root", "positive", "zero", "cos", "sin")):
                 for other, found in known[:40]:
-                    if len(other.n) * len(argument.d) + len(argument.n) * len(other.d) < 3000 and not self.subtract(
-                        argument, other
-                    ).n:
+                    if (
+                        len(other.n) * len(argument.d) + len(argument.n) * len(other.d) < 3000
+                        and not self.subtract(argument, other).n
+                    ):
                         self._by_key[key] = found
                         return found
             self._by_key[key] = made = make()
@@ -228,8 +240,8 @@ class Field:
 
     def _guard(self, left: int, right: int) -> None:
         self.check()
-        if left * right > PRODUCT_LIMIT or max(left, right) > TERM_LIMIT:
-            raise Undecided(f"budget of terms exceeded: a product of {left} and {right} terms")
+        if left * right > self.hints.products or max(left, right) > TERM_LIMIT:
+            raise Swollen(f"budget of terms exceeded: a product of {left} and {right} terms")
 
     def times(self, left: Poly, right: Poly) -> Poly:
         """The product in normal form."""
@@ -373,9 +385,16 @@ class Field:
         """A string that is the same for the same fraction."""
         return f"{value.n}/{value.d}"
 
+    def meaning(self, generator: Generator) -> sp.Expr:
+        """What the generator stands for, in the network's symbols."""
+        if generator.index not in self._shown:
+            self.check()
+            self._shown[generator.index] = generator.meaning()
+        return self._shown[generator.index]
+
     def expression(self, poly: Poly) -> sp.Expr:
         """The polynomial as a SymPy expression of the network's symbols."""
-        used = [(g, g.meaning()) for g in self.used(poly)]
+        used = [(g, self.meaning(g)) for g in self.used(poly)]
         terms = []
         for exponents, coefficient in poly.to_dict().items():
             term: Any = sp.Rational(int(coefficient.p), int(coefficient.q))
@@ -389,4 +408,3 @@ class Field:
     def show(self, value: Frac) -> sp.Expr:
         """The fraction as a SymPy expression."""
         return self.expression(value.n) / self.expression(value.d)
-

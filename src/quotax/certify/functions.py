@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 
 from quotax.certify.field import Field, Frac, Generator, Poly, Undecided
-from quotax.certify.signs import Factored, absolute, factored, known_sign, positive, selector
+from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
 EXP_INFINITE = "exp(-oo) = 0"
@@ -65,7 +65,9 @@ def exponential(field: Field, value: Frac) -> Frac:
         return field.multiply(result, opaque(field, "exp", [value], sp.exp, "positive"))
     if not missing.is_one():
         members = [(field.times(n, missing), g) for n, g in basis.members]
-        if len({n.monomial(0) for n, _ in members}) < len(members) or any(n.leading_coefficient() != 1 for n, _ in members):
+        if len({n.monomial(0) for n, _ in members}) < len(members) or any(
+            n.leading_coefficient() != 1 for n, _ in members
+        ):
             return field.multiply(result, opaque(field, "exp", [value], sp.exp, "positive"))
         basis.members = members
     cofactor = basis.denominator / common
@@ -105,7 +107,7 @@ def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
 
 
 def logarithm(field: Field, value: Frac, defined: Condition) -> Frac:
-    """log z = sum of e_i log|f_i| over the factors of z, on the set where z > 0."""
+    """Log z = sum of e_i log|f_i| over the factors of z, on the set where z > 0."""
     if not value.n:
         raise Undecided("log of an expression that is identically zero")
     defined(value, "positive")
@@ -153,11 +155,16 @@ def log_absolute(field: Field, f: Poly) -> Frac:
     return _log_generator(field, Frac(f, field.one))
 
 
+def _shown_log(size: sp.Expr, sure: bool) -> sp.Expr:
+    return sp.log(size if sure else sp.Abs(size, evaluate=False), evaluate=False)
+
+
 def _log_generator(field: Field, base: Frac) -> Frac:
     def make() -> Frac:
-        size = field.show(base)
         sure = known_sign(field, base.n) != "real"
-        return field.value(field.new("log", "real", lambda: sp.log(size if sure else sp.Abs(size)), base))
+        # log z >= 0 where z >= 1; the field cannot see it otherwise.
+        sign = known_sign(field, base.n - field.one) if sure else "real"
+        return field.value(field.new("log", sign, lambda: _shown_log(field.show(base), sure), base))
 
     return field.remember("log", [base], make)
 
@@ -238,14 +245,16 @@ def number_root(field: Field, number: int, q: int) -> Frac:
     return result
 
 
+def _shown_root(size: sp.Expr, q: int) -> sp.Expr:
+    return sp.Function("real_root")(size, q) if q % 2 else sp.Pow(size, sp.Rational(1, q), evaluate=False)
+
+
 def _root_generator(field: Field, base: Frac, q: int) -> Frac:
     def make() -> Frac:
-        meaning = field.show(base)
         sign = "real" if q % 2 and known_sign(field, base.n) == "real" else "nonnegative"
         if known_sign(field, base.n) == "positive":
             sign = "positive"
-        generator = field.new("root", sign, lambda: sp.real_root(meaning, q) if q % 2 else meaning ** sp.Rational(1, q),
-                              (base, q))
+        generator = field.new("root", sign, lambda: _shown_root(field.show(base), q), (base, q))
         field.relate(field.variable(generator) ** (q * generator.order) - base.n)
         field.lemma(ROOT_POWER)
         return field.value(generator)
@@ -267,9 +276,8 @@ def maximum(field: Field, values: Sequence[Frac]) -> Frac:
     for v in values:
         if all(field.subtract(v, other).n for other in distinct):
             distinct.append(v)
-    if field.infinite:
-        below = [v for v in distinct if any(_surely_above(field, field.subtract(w, v)) for w in distinct)]
-        distinct = [v for v in distinct if v not in below]
+    below = [v for v in distinct if any(_never_below(field, w, v) for w in distinct if w is not v)]
+    distinct = [v for v in distinct if v not in below]
     if len(distinct) == 1:
         return distinct[0]
     if len(distinct) == 2:
@@ -290,9 +298,9 @@ def maximum(field: Field, values: Sequence[Frac]) -> Frac:
     return field.add(base, field.multiply(scale, opaque(field, "max0", gaps, _maximum_with_zero, "nonnegative")))
 
 
-def _surely_above(field: Field, gap: Frac) -> bool:
-    parts = factored(field, gap)
-    return parts.sign > 0 and all(known == "positive" for _, _, known in parts.factors)
+def _never_below(field: Field, upper: Frac, lower: Frac) -> bool:
+    parts = factored(field, field.subtract(upper, lower))
+    return parts.sign > 0 and all(known != "real" for _, _, known in parts.factors)
 
 
 def _maximum_with_zero(*values: sp.Expr) -> sp.Expr:
@@ -390,5 +398,3 @@ def cosine_and_sine(field: Field, value: Frac) -> tuple[Frac, Frac]:
     if sign < 0:
         field.lemma(ODD)
     return cosine, field.scale(sine, sign)
-
-

@@ -177,9 +177,16 @@ def extremum(kind: Any, *terms: Any) -> Any:
                 constant = e if constant is None else kind(constant, e)
             else:
                 flat[e] = None
+    members = list(flat)
     if constant is not None and not (isinstance(constant, bottom) and flat):
-        flat[constant] = None
-    return next(iter(flat)) if len(flat) == 1 else kind(*flat, evaluate=False)
+        members.insert(0, constant)
+    if len(members) == 1:
+        return members[0]
+    # SymPy's constructor sorts the terms even when told not to evaluate, and that walks the whole tree of each,
+    # shared parts once for every path to them. The order of the terms means nothing.
+    built = sp.Expr.__new__(kind, *members)
+    built._argset = frozenset(members)
+    return built
 
 
 def maximum(*terms: Any) -> Any:
