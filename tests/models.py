@@ -48,6 +48,24 @@ def _batch_norm(eps):
 batch_norm = _batch_norm(0.0)
 batch_norm_eps = _batch_norm(1e-3)
 
+@qx.architecture(params={"W": "h x"}, inputs={"x": "x"})
+def tied(p, x):
+    return p["W"].T @ (p["W"] @ x)
+
+
+@qx.architecture(params={"Wq": "k x", "Wk": "k x"}, inputs={"x": "t x"})
+def rotary(p, x):
+    half = p["Wq"].shape[0] // 2
+    angle = jnp.arange(x.shape[0])[:, None] * 0.3 ** jnp.arange(half)
+
+    def rotate(z):
+        a, b = z[:, :half], z[:, half:]
+        return jnp.concatenate([a * jnp.cos(angle) - b * jnp.sin(angle), a * jnp.sin(angle) + b * jnp.cos(angle)], 1)
+
+    return jax.nn.softmax(rotate(x @ p["Wq"].T) @ rotate(x @ p["Wk"].T).T)
+
+
+PAIRS = {"Wq": "g @ Wq", "Wk": "inv(g).T @ Wk"}
 PD, GL, T = qx.PositiveDiagonal, qx.GL, qx.Translation
 QK = {"Wq[head,k,x]": "g[head,k,l] Wq[head,l,x]", "Wk[head,k,x]": "inv(g)[head,l,k] Wk[head,l,x]"}
 VO = {"Wv[head,v,x]": "g[head,v,l] Wv[head,l,x]", "Wo[x,head,v]": "inv(g)[head,l,v] Wo[x,head,l]"}
@@ -63,6 +81,8 @@ TRUE = {
     "batch norm scale": (batch_norm, PD("h"), {"W": "g @ W", "b": "g @ b"}),
     "batch norm shift": (batch_norm, T("h"), {"b": "b + g"}),
     "batch norm shift, eps": (batch_norm_eps, T("h"), {"b": "b + g"}),
+    "tied rotation": (tied, qx.O("h"), {"W": "g @ W"}),
+    "rotary pairs": (rotary, qx.ComplexScaling("k", pairs="halves"), PAIRS),
     "relu permutation": (relu, qx.Permutation("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}),
 }
 
@@ -95,6 +115,9 @@ BROKEN = {
     "batch norm: sign": (batch_norm, PD("h"), {"W": "-g @ W", "b": "-g @ b"}),
     "batch norm: inverse": (batch_norm, PD("h"), {"W": "g @ W", "gain": "g @ gain"}),
     "batch norm: shift after": (batch_norm, T("h"), {"shift": "shift + g"}),
+    "tied: all of GL": (tied, GL("h"), {"W": "g @ W"}),
+    "rotary: other pairs": (rotary, qx.ComplexScaling("k", pairs="adjacent"), PAIRS),
+    "rotary: all of GL": (rotary, GL("k"), PAIRS),
     "permutation: inverse": (relu, qx.Permutation("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ g"}),
 }
 

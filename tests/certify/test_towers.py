@@ -79,6 +79,10 @@ IDENTITIES = {
     "kronecker": (sp.KroneckerDelta(t, 1) * x, where(sp.Eq(t, 1), x, 0)),
     "exp of a sum": (sp.exp(x * (y + z)), sp.exp(x * y) * sp.exp(x * z)),
     "exp hidden bias": (d * sp.exp(-s) * sp.exp(w * x + y + s), d * sp.exp(w * x + y)),
+    "exponents with no small ratio": (
+        (1 + sp.exp(sp.Float(0.01) * x)) * (1 + sp.exp(x)) - sp.exp(x),
+        1 + sp.exp(sp.Float(0.01) * x) * (1 + sp.exp(x)),
+    ),
     "half exponents": (sp.exp(x / 2, evaluate=False) ** 2, sp.exp(x)),
     "exp of fractions": (sp.exp(x / (1 + y**2) - 1 / (2 + y)), sp.exp(x / (1 + y**2)) * sp.exp(-1 / (2 + y))),
     "exp of log": (sp.exp(c * sp.log(d)), d**c),

@@ -1,6 +1,5 @@
 """`verify` proves what holds, at the widths it says, and refutes every broken twin with a point that reproduces."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -103,22 +102,3 @@ def test_refusals_name_the_call():
     odd = qx.Symmetry("rotation", qx.ComplexScaling("h"), {"W1": "g @ W1"})
     with pytest.raises(qx.SymmetryError, match="must be even, got 3"):
         qx.verify(relu, odd, sizes={"h": 3, "x": 1, "y": 1})
-
-
-def test_rotary_heads_have_a_complex_scaling_and_no_more():
-    @qx.architecture(params={"Wq": "k x", "Wk": "k x"}, inputs={"x": "t x"})
-    def rotary(p, x):
-        half = p["Wq"].shape[0] // 2
-        angle = jnp.arange(x.shape[0])[:, None] * 0.3 ** jnp.arange(half)
-
-        def rotate(z):
-            a, b = z[:, :half], z[:, half:]
-            return jnp.concatenate([a * jnp.cos(angle) - b * jnp.sin(angle), a * jnp.sin(angle) + b * jnp.cos(angle)], 1)
-
-        return jax.nn.softmax(rotate(x @ p["Wq"].T) @ rotate(x @ p["Wk"].T).T)
-
-    action = {"Wq": "g @ Wq", "Wk": "inv(g).T @ Wk"}
-    sizes = {"k": 4, "x": 1, "t": 2}
-    assert qx.verify(rotary, qx.Symmetry("pairs", qx.ComplexScaling("k", pairs="halves"), action), sizes=sizes)
-    for group in (qx.ComplexScaling("k", pairs="adjacent"), qx.GL("k")):
-        assert qx.verify(rotary, qx.Symmetry("pairs", group, action), sizes=sizes).status == "refuted"

@@ -30,9 +30,13 @@ Sign = Literal["positive", "nonnegative", "real"]
 PRODUCT_LIMIT = 40_000_000
 """Largest product of term counts that is multiplied out: about ten seconds of flint, which cannot be interrupted."""
 TERM_LIMIT = 400_000
-GCD_LIMIT = 3_000
+GCD_PRODUCTS = 1_000_000
 FACTOR_LIMIT = 1_500
 INDICATOR_LIMIT = 8
+POWER_LIMIT = 64
+"""Exponents with a larger numerator or denominator (0.01 in binary, a mask of -1e30) are left unevaluated."""
+DEGREE_LIMIT = 512
+"""Largest degree of a polynomial that is factored: flint may go dense, and ends the process without memory."""
 
 
 class Undecided(Exception):
@@ -53,6 +57,11 @@ class Restart(Exception):
         super().__init__(key, order)
         self.key = key
         self.order = order
+
+
+def small(power: sp.Rational) -> bool:
+    """Whether a power may be written out."""
+    return abs(power.p) <= POWER_LIMIT and power.q <= POWER_LIMIT
 
 
 class Frac(NamedTuple):
@@ -99,12 +108,12 @@ class Hints:
 class ExponentBasis:
     """Arguments of exp, linearly independent over Q: numerators over one denominator, with distinct leading monomials.
 
-    `members` holds (numerator with leading coefficient 1, generator); the generator stands for the exponential of
-    `payload` times its member.
+    `members` holds (numerator with leading coefficient 1, generators); each generator stands for the exponential of
+    `payload` times its member. There are several where the ratio of two coefficients is no small fraction.
     """
 
     denominator: Poly
-    members: list[tuple[Poly, Generator]] = field(default_factory=list)
+    members: list[tuple[Poly, list[Generator]]] = field(default_factory=list)
 
 
 class Field:
@@ -167,6 +176,8 @@ class Field:
     def root(self, generator: Generator, power: sp.Rational) -> Frac:
         """A rational power of a nonnegative generator, asking for a root of it if there is none yet."""
         exponent = power * generator.order
+        if exponent.q * generator.order > DEGREE_LIMIT:
+            raise Undecided("a root of too high an order")
         if exponent.q != 1:
             raise Restart(generator.key, int(exponent.q))
         return self.power(Frac(self._variables[generator.index], self.one), int(exponent))
@@ -253,7 +264,7 @@ class Field:
         self.check()
         if left.is_constant() or right.is_constant():
             return self.one
-        if max(len(left), len(right)) > GCD_LIMIT:
+        if len(left) * len(right) > min(GCD_PRODUCTS, self.hints.products):
             common = left.term_content().gcd(right.term_content())
             return self.one if common.is_constant() else common
         return left.gcd(right)
@@ -262,7 +273,7 @@ class Field:
         """Content and irreducible factors with leading coefficient 1; monomials only when the polynomial is long."""
         self.check()
         content: fmpq = fmpq(1)
-        if len(poly) <= FACTOR_LIMIT:
+        if len(poly) <= FACTOR_LIMIT and max(poly.degrees(), default=0) <= DEGREE_LIMIT:
             content, factors = poly.factor()
         else:
             monomial = poly.term_content()
@@ -333,6 +344,8 @@ class Field:
         """An integer power."""
         if exponent < 0:
             value, exponent = self.invert(value), -exponent
+        if exponent * max(1, *value.n.degrees(), *value.d.degrees()) > 4 * DEGREE_LIMIT:
+            raise Undecided("a power of too high a degree")
         result = Frac(self.one, self.one)
         square = value
         while exponent:

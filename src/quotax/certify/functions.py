@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import sympy as sp
+from flint import fmpq
 
-from quotax.certify.field import Field, Frac, Generator, Poly, Undecided
+from quotax.certify.field import Field, Frac, Generator, Poly, Undecided, small
 from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
@@ -31,6 +32,7 @@ TANH_EXP = "tanh(z) = (exp(2 z) - 1) / (exp(2 z) + 1)"
 ANGLE_SUM = "cos(a + b) = cos(a) cos(b) - sin(a) sin(b), sin(a + b) = sin(a) cos(b) + cos(a) sin(b)"
 
 DENOMINATOR_LIMIT = 400
+ANGLE_TERMS = 4
 Condition = Callable[[Frac, str], None]
 """Records that the function is defined only where a value is nonnegative."""
 
@@ -74,20 +76,31 @@ def exponential(field: Field, value: Frac) -> Frac:
     basis.denominator = field.times(basis.denominator, missing)
     rest = field.times(value.n, cofactor)
     powers: list[tuple[Generator, sp.Rational]] = []
-    for member, generator in sorted(basis.members, key=lambda m: m[0].monomial(0), reverse=True):
+    for member, generators in sorted(basis.members, key=lambda m: m[0].monomial(0), reverse=True):
         coefficient = rest[member.monomial(0)]
         if coefficient:
             rest = rest - member * coefficient
-            powers.append((generator, sp.Rational(int(coefficient.p), int(coefficient.q)) / generator.payload))
+            powers.append(_multiple(field, member, generators, coefficient))
     if rest:
         lead = rest.leading_coefficient()
-        argument = field.fraction(rest, basis.denominator)
-        made = field.new("exp", "positive", lambda: sp.exp(field.show(argument)), sp.Rational(int(lead.p), int(lead.q)))
-        basis.members.append((rest / lead, made))
-        powers.append((made, sp.Integer(1)))
+        basis.members.append((rest / lead, []))
+        powers.append(_multiple(field, *basis.members[-1], lead))
     if len(powers) > 1 or powers[0][1] != 1:
         field.lemma(EXP_SUM)
     return field.multiply(result, *(field.root(generator, power) for generator, power in powers))
+
+
+def _multiple(
+    field: Field, member: Poly, generators: list[Generator], coefficient: fmpq
+) -> tuple[Generator, sp.Rational]:
+    """The exponential of a multiple of a member of the basis, as a power of one of its generators."""
+    number = sp.Rational(int(coefficient.p), int(coefficient.q))
+    for generator in generators:
+        if small(number / generator.payload):
+            return generator, number / generator.payload
+    argument = field.fraction(member * coefficient, field.exponents.denominator)
+    generators.append(field.new("exp", "positive", lambda: sp.exp(field.show(argument)), number))
+    return generators[-1], sp.Integer(1)
 
 
 def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
@@ -98,9 +111,9 @@ def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
             continue
         exponents = tuple(int(i == generator.index) for i in range(len(field.names)))
         coefficient = rest[exponents]
-        if coefficient:
+        power = sp.Rational(int(coefficient.p), int(coefficient.q))
+        if power and small(power):
             rest = rest - field.variable(generator) * coefficient
-            power = sp.Rational(int(coefficient.p), int(coefficient.q))
             result = field.multiply(result, absolute_power(field, generator.payload, power))
             field.lemma(EXP_LOG)
     return Frac(rest, value.d), result
@@ -140,8 +153,8 @@ def log_absolute(field: Field, f: Poly) -> Frac:
         generator = used[0]
         if generator.kind == "exp":
             field.lemma(LOG_EXP)
-            for member, owner in field.exponents.members:
-                if owner is generator:
+            for member, owners in field.exponents.members:
+                if generator in owners:
                     lead = generator.payload / generator.order
                     number = field.constant(lead).n
                     return field.fraction(member * number, field.exponents.denominator)
@@ -374,7 +387,7 @@ def cosine_and_sine(field: Field, value: Frac) -> tuple[Frac, Frac]:
     """Both at once, tied by cos^2 + sin^2 = 1; sums of angles are taken apart on the second attempt."""
     if not value.n:
         return field.constant(1), field.constant(0)
-    if field.hints.expand and len(value.n) > 1:
+    if field.hints.expand and 1 < len(value.n) <= ANGLE_TERMS:
         field.lemma(ANGLE_SUM)
         cosine, sine = field.constant(1), field.constant(0)
         for exponents, coefficient in sorted(value.n.to_dict().items()):

@@ -25,7 +25,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, Not, Or
 
 from quotax.certify import functions, signs
-from quotax.certify.field import Field, Frac, Hints, Restart, Swollen, Undecided
+from quotax.certify.field import Field, Frac, Hints, Restart, Swollen, Undecided, small
 from quotax.certify.sharing import nodes, private_symbols, shared_nodes, symbols_of
 
 NONZERO = "denominators are not zero"
@@ -34,8 +34,6 @@ FIRST_PRODUCTS = 100_000
 """Product of term counts above which common parts are looked for."""
 CUT_TERMS = 16
 RESTART_LIMIT = 40
-ORDER_LIMIT = 64
-"""Roots of higher order than this stay unevaluated powers."""
 RESIDUAL_TERMS = 40
 RESIDUAL_SECONDS = 2.0
 
@@ -81,7 +79,7 @@ def prove_equal(left: Sequence[sp.Expr], right: Sequence[sp.Expr], budget_second
         if not verdict:
             verdict = _last_attempt(pairs, Hints(towers=towers), deadline)
     for kinds, hints in (
-        ((sp.tanh, sp.sin, sp.cos), Hints(towers=towers, expand=True)),
+        ((sp.tanh, sp.sin, sp.cos), Hints(towers=towers, expand=True, products=FIRST_PRODUCTS)),
         # f [f = 0] = 0 may hide a common factor of an argument; without it the factor is seen.
         ((sp.Piecewise, sp.sign), Hints(towers=towers, vanishing=False)),
     ):
@@ -287,7 +285,7 @@ class Walk:
             return functions.exponential(field, self.value(exponent))
         number = sp.Rational(exponent) if isinstance(exponent, (sp.Rational, sp.Float)) else None
         value = self.value(base)
-        if number is not None and number.q <= ORDER_LIMIT and abs(number.p) <= ORDER_LIMIT:
+        if number is not None and small(number):
             if number.p < 0:
                 self._pole(value)
             if number.q == 1:

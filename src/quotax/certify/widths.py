@@ -26,7 +26,7 @@ def trial_sizes(model: Model, group: Group) -> list[Sizes]:
     kept = {group.each} if group.each else set()
     if group.axis is not None:
         permutes = isinstance(group, Permutation)
-        first[group.axis] = 3 if permutes else 2
+        first[group.axis] = 3 if permutes else 2 * group.divisor
         if group.layout == "matrix":
             kept.add(group.axis)
     second = dict(first)
