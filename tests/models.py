@@ -48,6 +48,7 @@ def _batch_norm(eps):
 batch_norm = _batch_norm(0.0)
 batch_norm_eps = _batch_norm(1e-3)
 
+
 @qx.architecture(params={"W": "h x"}, inputs={"x": "x"})
 def tied(p, x):
     return p["W"].T @ (p["W"] @ x)

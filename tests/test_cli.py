@@ -30,7 +30,9 @@ def test_numbers_stand_to_the_right():
     assert table(["name", "n"], [["a", "1.5"], ["long", "-10"]]).splitlines()[2:] == ["a     1.5", "long  -10"]
 
 
-@pytest.mark.parametrize(("model", "symmetries"), [(relu_network, RELU_SYMMETRIES), (attention_model, ATTENTION_SYMMETRIES)])
+@pytest.mark.parametrize(
+    ("model", "symmetries"), [(relu_network, RELU_SYMMETRIES), (attention_model, ATTENTION_SYMMETRIES)]
+)
 def test_the_symmetries_of_the_demonstration_hold(model, symmetries):
     for symmetry in symmetries:
         assert qx.verify(model, symmetry)

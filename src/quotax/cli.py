@@ -12,7 +12,8 @@ from quotax.report import demonstrate
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; results go to standard output, progress to standard error."""
     parser = argparse.ArgumentParser(
-        prog="quotax", description="Divide a neural network's parameter space by its symmetries, and measure what is left."
+        prog="quotax",
+        description="Divide a neural network's parameter space by its symmetries, and measure what is left.",
     )
     parser.add_argument("--version", action="version", version=f"quotax {_version()}")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.certify import certify_at_widths
@@ -27,7 +26,8 @@ def verify(
 
     Random small rationals are tried first; where they find no difference, the identity is proved in exact arithmetic
     for all parameters, inputs and group elements of each width tried. `sizes` replaces the widths (one dict, or
-    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its `scope` says where it holds.
+    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof;
+    its `scope` says where it holds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

@@ -52,9 +52,7 @@ def test_the_scope_names_the_sizes_that_were_asked_for():
 
 
 def test_tokens_and_masks_take_every_value_that_they_may():
-    @qx.architecture(
-        params={"E": "V D", "W": "y D"}, inputs={"t": qx.Tokens("T", below="V"), "m": qx.Mask("T")}
-    )
+    @qx.architecture(params={"E": "V D", "W": "y D"}, inputs={"t": qx.Tokens("T", below="V"), "m": qx.Mask("T")})
     def bag(p, t, m):
         return p["W"] @ (m @ p["E"][t])
 
@@ -93,7 +91,7 @@ def test_refusals_name_the_call():
     _, claim = symmetry("relu scaling")
     with pytest.raises(qx.ArchitectureError, match=r"`verify\(architecture, ...\)` needs what"):
         qx.verify(relu.at(h=2, x=2, y=2), claim)
-    with pytest.raises(qx.SymmetryError, match="symmetry must be a `qx.Symmetry`, got 'scale'"):
+    with pytest.raises(qx.SymmetryError, match=r"symmetry must be a `qx.Symmetry`, got 'scale'"):
         qx.verify(relu, "scale")
     with pytest.raises(qx.SymmetryError, match="axis 'h', which no parameter has"):
         qx.verify(attention, claim)

@@ -43,7 +43,11 @@ def test_init_follows_the_rules_and_their_overrides():
 
 
 def test_names_decide_what_is_a_gain_and_what_a_bias():
-    axes = dict.fromkeys(("b", "b1", "bq", "b_up", "bias", "beta", "shift", "in_bias", "g", "g1", "gain", "gamma", "scale", "a", "u"), "h")
+    axes = dict.fromkeys(
+        ("b", "b1", "bq", "b_up", "bias", "beta", "shift", "in_bias", "g", "g1", "gain", "gamma", "scale", "a", "u"),
+        "h",
+    )
+
     @qx.architecture(params=axes | {"B": "h r"}, inputs={"x": "h"})
     def model(p, x):
         return x
@@ -154,18 +158,51 @@ def test_tokens_are_integers():
 
 
 DECLARATIONS = {
-    "no parameters": (dict(params={}, inputs={"x": "x"}), "params must be a non-empty dict"),
-    "axes that are no string": (dict(params={"W": 3}, inputs={"x": "x"}), r"params\['W'\] must be a string of blank-separated axes"),
-    "a bad axis": (dict(params={"W": "h x-1"}, inputs={"x": "x"}), "'x-1' is neither an axis name nor a positive size"),
-    "a size of zero": (dict(params={"W": "h 0"}, inputs={"x": "x"}), "'0' is neither an axis name nor a positive size"),
-    "a bad name": (dict(params={"W/1": "h"}, inputs={"x": "x"}), "the parameter name 'W/1' must be"),
-    "an empty branch": (dict(params={"block": {}}, inputs={"x": "x"}), "is an empty dict"),
-    "inputs that are no dict": (dict(params={"W": "h"}, inputs="x"), "inputs must be a dict"),
-    "tokens without a bound": (dict(params={"W": "h"}, inputs={"x": qx.Tokens("t", below="a b")}), "below must be one axis name or one size"),
-    "too many inputs": (dict(params={"W": "h"}, inputs={"x": "x", "y": "x"}), "cannot be called with the parameters and the 2 declared"),
-    "init of nothing": (dict(params={"W": "h"}, inputs={"x": "x"}, init={"V": 0.0}), "init names 'V', which is no parameter"),
-    "init that is no initialiser": (dict(params={"W": "h"}, inputs={"x": "x"}, init={"W": "zeros"}), "must be a number or a function"),
-}  # fmt: skip
+    "no parameters": (
+        {"params": {}, "inputs": {"x": "x"}},
+        "params must be a non-empty dict",
+    ),
+    "axes that are no string": (
+        {"params": {"W": 3}, "inputs": {"x": "x"}},
+        r"params\['W'\] must be a string of blank-separated axes",
+    ),
+    "a bad axis": (
+        {"params": {"W": "h x-1"}, "inputs": {"x": "x"}},
+        "'x-1' is neither an axis name nor a positive size",
+    ),
+    "a size of zero": (
+        {"params": {"W": "h 0"}, "inputs": {"x": "x"}},
+        "'0' is neither an axis name nor a positive size",
+    ),
+    "a bad name": (
+        {"params": {"W/1": "h"}, "inputs": {"x": "x"}},
+        "the parameter name 'W/1' must be",
+    ),
+    "an empty branch": (
+        {"params": {"block": {}}, "inputs": {"x": "x"}},
+        "is an empty dict",
+    ),
+    "inputs that are no dict": (
+        {"params": {"W": "h"}, "inputs": "x"},
+        "inputs must be a dict",
+    ),
+    "tokens without a bound": (
+        {"params": {"W": "h"}, "inputs": {"x": qx.Tokens("t", below="a b")}},
+        "below must be one axis name or one size",
+    ),
+    "too many inputs": (
+        {"params": {"W": "h"}, "inputs": {"x": "x", "y": "x"}},
+        "cannot be called with the parameters and the 2 declared",
+    ),
+    "init of nothing": (
+        {"params": {"W": "h"}, "inputs": {"x": "x"}, "init": {"V": 0.0}},
+        "init names 'V', which is no parameter",
+    ),
+    "init that is no initialiser": (
+        {"params": {"W": "h"}, "inputs": {"x": "x"}, "init": {"W": "zeros"}},
+        "must be a number or a function",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", DECLARATIONS)
@@ -188,14 +225,14 @@ def test_calls_that_are_refused():
     params = net.init(jax.random.key(0))
     x = jnp.ones(2)
     for sizes, message in [
-        (dict(h=3, x=2, y=1, z=1), "unknown axis 'z'; the axes of relu are h, x, y"),
-        (dict(h=3, x=2), "missing size of axis 'y'; add y=..."),
-        (dict(h=0, x=2, y=1), "axis 'h' needs a positive integer size, got 0"),
-        (dict(h=2.5, x=2, y=1), "axis 'h' needs a positive integer size, got 2.5"),
+        ({"h": 3, "x": 2, "y": 1, "z": 1}, "unknown axis 'z'; the axes of relu are h, x, y"),
+        ({"h": 3, "x": 2}, "missing size of axis 'y'; add y=..."),
+        ({"h": 0, "x": 2, "y": 1}, "axis 'h' needs a positive integer size, got 0"),
+        ({"h": 2.5, "x": 2, "y": 1}, "axis 'h' needs a positive integer size, got 2.5"),
     ]:
         with pytest.raises(qx.ArchitectureError, match=message):
             relu.at(**sizes)
-    with pytest.raises(qx.ArchitectureError, match="`relu.expression`: missing size of axis 'h', 'y'"):
+    with pytest.raises(qx.ArchitectureError, match=r"`relu.expression`: missing size of axis 'h', 'y'"):
         relu.expression(x=2)
     for arguments, error, message in [
         ((params,), qx.ArchitectureError, r"takes 1 input\(s\), got 0"),
@@ -203,14 +240,20 @@ def test_calls_that_are_refused():
         ((params, jnp.ones(4)), qx.ArchitectureError, r"x has shape \(4,\), but its axes 'x' at x=2 give \(2,\)"),
         (([1], x), qx.ParameterError, "params must be a dict of arrays"),
         (({**params, "V": x}, x), qx.ParameterError, "unknown V. It has W1, b1, W2"),
-        (({**params, "b1": x}, x), qx.ParameterError, r"params\['b1'\] has shape \(2,\), but its axes 'h' at h=3 give \(3,\)"),
+        (
+            ({**params, "b1": x}, x),
+            qx.ParameterError,
+            r"params\['b1'\] has shape \(2,\), but its axes 'h' at h=3 give \(3,\)",
+        ),
     ]:
         with pytest.raises(error, match=message):
             net(*arguments)
 
 
 def test_an_initialiser_of_the_wrong_shape_is_refused():
-    model = qx.architecture(params={"W": "h x"}, inputs={"x": "x"}, init={"W": lambda k, s, d: jnp.zeros(3, d)})(lambda p, x: x)
+    model = qx.architecture(params={"W": "h x"}, inputs={"x": "x"}, init={"W": lambda k, s, d: jnp.zeros(3, d)})(
+        lambda p, x: x
+    )
     with pytest.raises(qx.ArchitectureError, match=r"the initialiser of 'W' returned shape \(3,\)"):
         model.at(h=2, x=2).init(jax.random.key(0))
 

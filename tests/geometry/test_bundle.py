@@ -31,9 +31,11 @@ def test_they_are_geomstats_objects(space):
 
 
 def test_projections_agree_with_the_pytree_methods(space, vectors):
-    point, u, v = vectors
+    point, u, _v = vectors
     vertical = space.bundle.vertical_projection(u, point)
-    np.testing.assert_allclose(vertical, space.ravel(space.vertical(space.unravel(point), space.unravel(u))), atol=1e-12)
+    np.testing.assert_allclose(
+        vertical, space.ravel(space.vertical(space.unravel(point), space.unravel(u))), atol=1e-12
+    )
     horizontal = space.bundle.horizontal_projection(u, point)
     np.testing.assert_allclose(vertical + horizontal, u, atol=1e-12)
     assert space.bundle.is_horizontal(horizontal, point)

@@ -29,7 +29,7 @@ DIMENSIONS = {"GL": 16, "O": 6, "PositiveDiagonal": 4, "Diagonal": 4, "ComplexSc
 def test_axioms(group, seed):
     a, b, c = (group.random(jax.random.key(seed + i), SIZES, 0.5) for i in range(3))
     one = group.identity(SIZES)
-    close = lambda left, right: np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)  # noqa: E731
+    close = lambda left, right: np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)
     close(group.compose(a, group.inverse(a)), one)
     close(group.compose(one, a), a)
     close(group.compose(group.compose(a, b), c), group.compose(a, group.compose(b, c)))

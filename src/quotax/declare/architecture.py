@@ -72,7 +72,7 @@ class Architecture:
         self._takes_sizes = _check_signature(function, self.name, inputs)
         self.function = function
         self._traces: dict[tuple[tuple[str, int], ...], Trace] = {}
-        functools.update_wrapper(self, function, updated=())
+        self.__doc__ = function.__doc__
 
     @property
     def parameter_axes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How parameters start: LeCun normal for weights, zeros for biases, ones for gains, and whatever the user says instead."""
+"""How parameters start: LeCun normal for weights, zeros for biases, ones for gains, or as the user says."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def zeros(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
 def ones(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     """All ones."""
     return jnp.ones(shape, dtype)
+
+
+def constant(value: float) -> Initialiser:
+    """One number everywhere."""
+    return lambda key, shape, dtype: jnp.full(shape, value, dtype)
 
 
 def lecun_normal(fan_in: int) -> Initialiser:
@@ -69,7 +74,7 @@ def check_overrides(overrides: object, specs: tuple[ArraySpec, ...]) -> dict[str
             f"`architecture`: init must be a dict of parameter name -> initialiser, got {overrides!r}."
         )
     names = [spec.name for spec in specs]
-    checked: dict[str, Initialiser] = {}
+    checked: dict[str, Any] = {}
     for name, value in overrides.items():
         if name not in names:
             raise ArchitectureError(
@@ -78,7 +83,7 @@ def check_overrides(overrides: object, specs: tuple[ArraySpec, ...]) -> dict[str
         if callable(value):
             checked[name] = value
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            checked[name] = jax.nn.initializers.constant(value)
+            checked[name] = constant(value)
         else:
             raise ArchitectureError(
                 f"`architecture`: init[{name!r}] must be a number or a function (key, shape, dtype) -> array "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec
 from quotax.declare.initialisers import default_initialiser
@@ -84,7 +85,7 @@ class Network:
                     f"`{call}`: params[{spec.name!r}] has shape {shape}, "
                     f"but its axes {spec.axes_text!r} at {_sizes_text(self.sizes, spec)} give {self.shapes[spec.name]}."
                 )
-            if finite and not isinstance(found[spec.name], jax.core.Tracer):
+            if finite and not isinstance(found[spec.name], Tracer):
                 bad = int(np.size(found[spec.name]) - np.isfinite(np.asarray(found[spec.name])).sum())
                 if bad:
                     raise ParameterError(

@@ -63,7 +63,7 @@ class SymmetryBundle(FlatBundle, FiberBundle):
 
     def __init__(self, total_space: ParameterSpace, quotient: QuotientSpace) -> None:
         """Compile the projection once; geomstats calls it eagerly."""
-        super().__init__(total_space)
+        FiberBundle.__init__(self, total_space)
         self._quotient = quotient
 
         def project(vector: jax.Array, point: jax.Array) -> jax.Array:

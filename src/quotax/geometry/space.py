@@ -159,7 +159,8 @@ class QuotientSpace:
             shape = known[name].group.shape(known[name].sizes)
             if np.shape(element) != shape:
                 raise GeometryError(
-                    f"`{call}`: {label}[{name!r}] has shape {np.shape(element)}, but elements of {known[name].group} have {shape}."
+                    f"`{call}`: {label}[{name!r}] has shape {np.shape(element)}, "
+                    f"but elements of {known[name].group} have {shape}."
                 )
         return [(family, jnp.asarray(elements[family.name])) for family in self.families if family.name in elements]
 

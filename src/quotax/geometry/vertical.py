@@ -146,7 +146,7 @@ class Component:
     def solve(self, arrays: Mapping[str, jax.Array], spectrum: Spectrum | None, right: jax.Array) -> jax.Array:
         """Coordinates with `V^T V c = right`, of minimum norm (in the scaled coordinates) where they are not unique."""
         if spectrum is None:
-            matvec = lambda c: self.adjoint(arrays, self.field(arrays, c))  # noqa: E731 - an operator, used once
+            matvec = lambda c: self.adjoint(arrays, self.field(arrays, c))
             return jax.scipy.sparse.linalg.cg(matvec, right, tol=_epsilon(right), maxiter=200)[0]
         # Directions that do not move (stabilisers, dead units) have an eigenvalue at rounding level. A ridge at
         # that level leaves them alone; the passes of the projection remove what it costs the others.

@@ -1,4 +1,4 @@
-"""`quotax demo`: two networks trained on scikit-learn's digits, their symmetries proved, and sharpness on the quotient."""
+"""`quotax demo`: two networks trained on scikit-learn's digits, their symmetries, and sharpness on the quotient."""
 
 from __future__ import annotations
 
@@ -101,19 +101,21 @@ def demonstrate(write: Callable[[str], None] = print, progress: Callable[[str], 
     wide = {"x": 64, "h": 32, "y": 10}
     deep = {"pixel": 8, "row": 8, "d": 16, "head": 2, "k": 8, "v": 8, "y": 10}
     studies = [
-        _study("ReLU network", relu_network, wide, RELU_SYMMETRIES, (train[0].reshape(-1, 64), train[1]), test, progress),
+        _study(
+            "ReLU network", relu_network, wide, RELU_SYMMETRIES, (train[0].reshape(-1, 64), train[1]), test, progress
+        ),
         _study("attention", attention_model, deep, ATTENTION_SYMMETRIES, train, test, progress),
     ]
     write("The symmetries, each proved for all parameters, inputs and group elements of the widths named:\n")
     write(_symmetry_table(studies))
     write("\nThe quotient: gradients are orthogonal to the orbits\n")
     write(_quotient_table(studies))
-    write(f"\nSharpness at radius {RADIUS}: the largest rise of the loss in the ball, before and after a move along the orbit\n")
+    write(f"\nSharpness at radius {RADIUS}: the largest rise of the loss in the ball, before and after the move\n")
     write(_sharpness_table(studies))
     write(
-        "\nS_quot <= S_full: the horizontal ball is contained in the full one. The move leaves the function alone, and the"
-        "\nloss with it, yet changes both: the Euclidean metric is not invariant under scalings and GL, so neither number is"
-        "\na property of the function. That takes an invariant metric, or one fixed representative of the orbit."
+        "\nS_quot <= S_full: the horizontal ball is contained in the full one. The move leaves the function alone, and"
+        "\nthe loss with it, yet changes both: the Euclidean metric is not invariant under scalings and GL, so neither"
+        "\nnumber is a property of the function. That takes an invariant metric, or one fixed representative."
     )
     write(f"\n{time.perf_counter() - start:.0f} s")
 
@@ -217,12 +219,16 @@ def _quotient_table(studies: list[Study]) -> str:
         ]
         for study in studies
     ]
-    return table(["network", "parameters", "orbit", "quotient", "loss", "test accuracy", "|vertical gradient|/|gradient|"], rows)
+    return table(
+        ["network", "parameters", "orbit", "quotient", "loss", "test accuracy", "|vertical gradient|/|gradient|"], rows
+    )
 
 
 def _sharpness_table(studies: list[Study]) -> str:
     rows = []
     for study in studies:
         rows.append([study.title, "trained", f"{study.loss:.4f}", *(f"{value:.4f}" for value in study.here)])
-        rows.append(["", f"moved (loss changes by {study.drift:.0e})", "same", *(f"{value:.4f}" for value in study.there)])
+        rows.append(
+            ["", f"moved (loss changes by {study.drift:.0e})", "same", *(f"{value:.4f}" for value in study.there)]
+        )
     return table(["network", "where on the orbit", "loss", "S_full", "S_quot"], rows)

@@ -2,7 +2,7 @@
 
 A group names the axis it acts on; `each="head"` gives one independent copy per index of another axis. An element is
 one array: a stack of matrices `(each, axis, axis)`, of vectors `(each, axis)` for diagonal groups and translations,
-or of scalars `(each,)`, without the first axis when there is no `each`. Elements of the Lie algebra have the same shape.
+or of scalars `(each,)`, without the first axis when there is no `each`. Elements of the Lie algebra are shaped alike.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class GL(Group):
         blocks = []
         while len(blocks) < self.copies(sizes):
             block = rng.integers(-2, 3, (n, n)) + np.diag(rng.choice([-2, 2, 3], n))
-            if 0.5 < abs(np.linalg.det(block)) and np.linalg.cond(block) < 50:
+            if abs(np.linalg.det(block)) > 0.5 and np.linalg.cond(block) < 50:
                 blocks.append(_fractions(block))
         return _stack(blocks, self)
 
@@ -418,7 +418,7 @@ class ComplexScaling(Group):
         """Small integer moduli and angles."""
         self.check_sizes(sizes)
         pairs = self.shape(sizes)[-1] // 2
-        draw = lambda: _fractions(rng.choice([-2, -1, 1, 2], pairs))  # noqa: E731 - two draws of one kind
+        draw = lambda: _fractions(rng.choice([-2, -1, 1, 2], pairs))
         return _stack([self._blocks(draw(), draw()) for _ in range(self.copies(sizes))], self)
 
 

@@ -164,7 +164,8 @@ class _Parser:
         if isinstance(node, ast.Name):
             self.refuse(f"{written!r} is neither g nor a parameter; the parameters are {', '.join(self.specs)}")
         self.refuse(
-            f"{written!r} is not part of the language: use g, parameters, inv(g), .T, exp, log, +, -, *, /, @ and numbers"
+            f"{written!r} is not part of the language: "
+            "use g, parameters, inv(g), .T, exp, log, +, -, *, /, @ and numbers"
         )
 
     def number(self, node: ast.expr) -> sp.Expr | None:
@@ -182,7 +183,7 @@ class _Parser:
         if spec is not None:
             if len(spec.axes) > 2:
                 self.refuse(
-                    f"{spec.name} has {len(spec.axes)} axes ({spec.axes_text!r}) and the matrix form is for one or two; "
+                    f"{spec.name} has {len(spec.axes)} axes ({spec.axes_text!r}); the matrix form is for one or two; "
                     f"use the index form, as in {{'{spec.name}[{','.join(map(str, _flat(spec.axes)))}]': '...'}}"
                 )
             base = sp.IndexedBase(variable(spec.name))
@@ -213,7 +214,7 @@ class _Parser:
                 return _Array(value.axes, lambda indices: number * value.entry(indices))
             case ast.BinOp(left=left, op=op, right=right):
                 return self.elementwise(self.as_array(self.matrix(left)), op, self.as_array(self.matrix(right)), node)
-        self.unknown(node)
+        return self.unknown(node)
 
     def constant(self, node: ast.expr) -> sp.Expr:
         match node:
@@ -285,7 +286,8 @@ class _Parser:
             return self.act(left, right, 0, node)
         if isinstance(right, _Word) and isinstance(left, _Array):
             return self.act(right, left, -1, node)
-        assert isinstance(left, _Array) and isinstance(right, _Array)
+        assert isinstance(left, _Array)
+        assert isinstance(right, _Array)
         if self.is_diagonal(node.left):
             return self.scale(left, right, 0, node)
         if self.is_diagonal(node.right):
@@ -431,7 +433,7 @@ class _Parser:
                 return self.label_names(left) + self.label_names(right)
             case ast.Name(id=name):
                 return [name]
-        self.refuse(f"an index must be a name, got {ast.unparse(node)!r}")
+        return self.refuse(f"an index must be a name, got {ast.unparse(node)!r}")
 
     def label(self, name: str, factor: AxisFactor) -> sp.Symbol:
         symbol = self.labels.setdefault(name, sp.Symbol(name, integer=True))
@@ -457,7 +459,8 @@ class _Parser:
                 continue
             if count < 2:
                 self.refuse(
-                    f"index {name!r} stands once in `{self.restore(node)}` and not on the left; repeat it to sum over it"
+                    f"index {name!r} stands once in `{self.restore(node)}` and not on the left; "
+                    "repeat it to sum over it"
                 )
             free.append(name)
         term = self.index_factor(node, bound | {sp.Symbol(name, integer=True) for name in counts})
@@ -529,7 +532,7 @@ class _Parser:
                 return self.index_factor(left, bound) / self.index_factor(right, bound)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self.index_factor(left, bound) ** self.constant(right)
-        self.unknown(node)
+        return self.unknown(node)
 
     def indexed(self, base: ast.expr, names: list[str], node: ast.expr) -> sp.Expr:
         spec = self.parameter(base)

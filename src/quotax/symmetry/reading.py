@@ -115,6 +115,6 @@ def _einsum(arrays: Arrays, operands: list[_Labelled], output: tuple[sp.Symbol, 
     if len(operands) == 1 and operands[0][1] == output:
         return operands[0]
     letters = {label: chr(ord("a") + i) for i, label in enumerate(dict.fromkeys(s for _, own in operands for s in own))}
-    spell = lambda labels: "".join(letters[label] for label in labels)  # noqa: E731 - three uses in one line
+    spell = lambda labels: "".join(letters[label] for label in labels)
     subscripts = f"{','.join(spell(own) for _, own in operands)}->{spell(output)}"
     return arrays.einsum(subscripts, *(value for value, _ in operands)), output

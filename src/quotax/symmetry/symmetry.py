@@ -35,7 +35,8 @@ class Symmetry:
             raise SymmetryError(f"`Symmetry(name, group, action)`: name must be a non-empty string, got {name!r}.")
         if isinstance(group, type) and issubclass(group, Group):
             raise SymmetryError(
-                f"`Symmetry({name!r}, ...)`: group must be a group on an axis, as in {group.__name__}('h'), got the class."
+                f"`Symmetry({name!r}, ...)`: group must be a group on an axis, "
+                f"as in {group.__name__}('h'), got the class."
             )
         if not isinstance(group, Group):
             raise SymmetryError(
@@ -43,12 +44,14 @@ class Symmetry:
             )
         if not isinstance(action, Mapping) or not action:
             raise SymmetryError(
-                f"`Symmetry({name!r}, ...)`: the action names no parameter; give at least one, as in {{'W1': 'g @ W1'}}, got {action!r}."
+                f"`Symmetry({name!r}, ...)`: the action names no parameter; give at least one, "
+                f"as in {{'W1': 'g @ W1'}}, got {action!r}."
             )
         for key, text in action.items():
             if not isinstance(key, str) or not isinstance(text, str) or not text.strip():
                 raise SymmetryError(
-                    f"`Symmetry({name!r}, ...)`: an action maps a parameter to an expression such as 'g @ W1', got {{{key!r}: {text!r}}}."
+                    f"`Symmetry({name!r}, ...)`: an action maps a parameter to an expression "
+                    f"such as 'g @ W1', got {{{key!r}: {text!r}}}."
                 )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "group", group)
@@ -61,7 +64,8 @@ class Symmetry:
         for label, axis in (("acts on", self.group.axis), ("has one copy per index of", self.group.each)):
             if axis is not None and axis not in axes:
                 raise SymmetryError(
-                    f"{owner}: the group {label} axis {axis!r}, which no parameter has; the axes are {', '.join(sorted(axes))}."
+                    f"{owner}: the group {label} axis {axis!r}, which no parameter has; "
+                    f"the axes are {', '.join(sorted(axes))}."
                 )
         entries = tuple(parse_action(key, text, params, self.group, owner) for key, text in self.action.items())
         names = [entry.name for entry in entries]
