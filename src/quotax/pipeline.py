@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.certify import certify_at_widths
+from quotax.certify import certify
 from quotax.declare import Architecture, Network
 from quotax.errors import ArchitectureError, GeometryError, SymmetryError
 from quotax.geometry import QuotientSpace
@@ -25,8 +25,9 @@ def verify(
 ) -> Certificate:
     """Prove or refute that the model computes the same function at `theta` and at `g . theta`.
 
-    Random small rationals are tried first; where they find no difference, the identity is proved in exact arithmetic
-    for all parameters, inputs and group elements of each width tried. `sizes` replaces the widths (one dict, or
+    Random small rationals are tried first. Where they find no difference, the transformation law of every tensor is
+    followed through the model, which proves the identity for every width; where a law is missing, the identity is
+    proved in exact arithmetic at small widths. `sizes` asks for exact proofs at these widths instead (one dict, or
     several). The certificate is true only for a proof; its `scope` says where it holds.
 
     >>> import jax, quotax as qx
@@ -34,8 +35,9 @@ def verify(
     ... def net(p, x):
     ...     return p["W2"] @ jax.nn.relu(p["W1"] @ x)
     >>> scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
-    >>> qx.verify(net, scale).status
-    'proved'
+    >>> certificate = qx.verify(net, scale)
+    >>> certificate.status, certificate.scope
+    ('proved', 'every width')
     """
     _check_architecture(architecture, "verify")
     if not isinstance(symmetry, Symmetry):
@@ -49,7 +51,7 @@ def verify(
             )
             for s in listed
         ]
-    return certify_at_widths(
+    return certify(
         architecture,
         symmetry.bind(architecture.params),
         sizes=assignments,

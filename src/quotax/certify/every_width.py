@@ -91,12 +91,15 @@ def _held(model: Model) -> Iterator[dict[str, int]]:
 
 # --- the sizes of the traces
 
-_SMALL = (2, 3, 5, 7, 4, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16)
+_SMALL = tuple(range(2, 40))
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103)
 
 
 def _traces(model: Model, group: Group, held: Mapping[str, int]) -> tuple[Trace, ...] | None:
-    """Three traces at unequal sizes: a small one, and two of large primes. Axes that must be even (or a multiple) are made so."""
+    """Three traces at unequal sizes: a small one, and two of large primes; axes that must be multiples are made so.
+
+    The sizes grow in the order of the axes in all three, because `einsum` chooses its order of contraction by size.
+    """
     axes = [a for a in model.axis_names if a not in held]
 
     def sizes(turn: int, multiples: Mapping[str, int]) -> dict[str, int]:
@@ -144,9 +147,11 @@ def _attempt(
             image = moved(algebra, element, entry, fixed, specs, sizes, count)
             params[entry.name] = Tensor(value.dims, value.plain, image)
             ((term, _),) = value.plain.items()
-            slots = {label: (0, k, label[2]) for k, label in enumerate(term[0][1])}
-            laws.images[term[0][0]] = algebra.substitute(image, slots)
+            algebra.remember(value.plain, image)
             laws.record(f"{entry.name}[{_labels(term[0][1], names)}] becomes {poly_text(algebra, image, names)}  [the action]")
+        for name, value in fixed.items():
+            if params[name] is value:
+                algebra.remember(value.plain, value.plain)
         inputs = [array(algebra, spec, sizes, count, False) for spec in model.inputs]
         arguments = [*(params[spec.name] for spec in model.params), *inputs]
         outputs = read_together([t.jaxpr for t in traces], laws, arguments)

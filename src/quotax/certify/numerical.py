@@ -15,7 +15,7 @@ import sympy as sp
 from jax.extend.core import jaxpr_as_fun
 
 from quotax.artifacts import ArraySpec, Trace, Witness
-from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, read, variable
+from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, read, variable
 from quotax.trees import nest
 
 TOLERANCE = 1e-7
@@ -44,6 +44,74 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
                 transformed_params=nest({name: _floats(a) for name, a in sample["moved"].items()}),
             )
     return None
+
+
+def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 2) -> Witness | None:
+    """A counterexample among random floats: for sizes at which exact elements would take long."""
+    with jax.enable_x64(True):
+        run = jaxpr_as_fun(trace.jaxpr)
+        for _ in range(draws):
+            sample = _float_draw(trace, action, rng)
+            inputs = [sample["inputs"][s.name] for s in trace.inputs]
+            before = [np.asarray(o) for o in run(*(sample["params"][s.name] for s in trace.params), *inputs)]
+            after = [np.asarray(o) for o in run(*(sample["moved"][s.name] for s in trace.params), *inputs)]
+            if _differ(before, after):
+                return Witness(
+                    sizes=dict(trace.sizes),
+                    params=nest(sample["params"]),
+                    element=sample["g"],
+                    inputs=sample["inputs"],
+                    output=jax.tree.unflatten(trace.out_tree, before),
+                    transformed_output=jax.tree.unflatten(trace.out_tree, after),
+                    transformed_params=nest(sample["moved"]),
+                )
+    return None
+
+
+def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 8) -> float:
+    """The largest relative difference of the outputs before and after, at random points."""
+    worst = 0.0
+    with jax.enable_x64(True):
+        run = jaxpr_as_fun(trace.jaxpr)
+        for _ in range(draws):
+            sample = _float_draw(trace, action, rng)
+            inputs = [sample["inputs"][s.name] for s in trace.inputs]
+            before = run(*(sample["params"][s.name] for s in trace.params), *inputs)
+            after = run(*(sample["moved"][s.name] for s in trace.params), *inputs)
+            for a, b in zip(map(np.asarray, before), map(np.asarray, after), strict=True):
+                finite = np.isfinite(a) & np.isfinite(b)
+                scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), 1e-300)
+                worst = max(worst, float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale)
+    return worst
+
+
+def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[str, Any]:
+    params = {spec.name: rng.normal(size=spec.shape(trace.sizes)) for spec in trace.params}
+    g = np.asarray(action.group.random(jax.random.key(int(rng.integers(2**31))), trace.sizes, 0.4, np.float64))
+    inverse = np.linalg.inv(g) if action.group.layout == "matrix" else None
+    specs = {spec.name: spec for spec in trace.params}
+    split = {
+        name: tuple(f if isinstance(f, int) else trace.sizes[f] for axis in s.axes for f in axis)
+        for name, s in specs.items()
+    }
+    environment: dict[str, Any] = {variable(name): array.reshape(split[name]) for name, array in params.items()}
+    environment |= {ELEMENT: g if g.ndim else g[()]} | ({} if inverse is None else {INVERSE: inverse})
+    moved = dict(params)
+    for entry in action.entries:
+        value = np.broadcast_to(read(entry, environment, trace.sizes, _FLOATS), split[entry.name])
+        moved[entry.name] = np.asarray(value, dtype=float).reshape(params[entry.name].shape)
+    inputs = {s.name: _random_input(rng, s, trace) for s in trace.inputs}
+    return {"params": params, "g": g, "moved": moved, "inputs": inputs}
+
+
+_FLOATS = Arrays(
+    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=len(arrays) > 2),
+    constant=lambda value: float(value),
+    functions={sp.exp: np.exp, sp.log: np.log},
+    power=lambda base, exponent: np.asarray(base, float) ** float(exponent),
+    eye=np.eye,
+)
+"""Arrays of floats."""
 
 
 def _draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[str, Any]:

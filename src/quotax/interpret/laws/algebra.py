@@ -74,6 +74,8 @@ class Algebra:
     )
     lemmas: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    images: dict[int, Poly] = field(default_factory=dict)
+    """What the action makes of an atom, in its slots."""
     _known: dict[Any, Atom] = field(default_factory=dict)
     _normal: dict[Any, Poly] = field(default_factory=dict)
 
@@ -111,6 +113,17 @@ class Algebra:
         made = self.atom(("number", *values), "const", "c", (), sign="positive" if positive else "real")
         return {((made.number, (), 1),): Fraction(1)}
 
+    def root(self, value: Fraction, power: Any) -> Poly:
+        """A power of a positive rational, exactly: a number when it is rational, else an entry of a constant."""
+        power = Fraction(power)
+        if power.denominator == 1:
+            return {(): value ** int(power)}
+        made = self.atom(("rational", value), "rational", str(value), (), sign="positive", data=value)
+        exact = _exact_root(value, power.denominator)
+        if exact is not None:
+            return {(): exact**power.numerator}
+        return {((made.number, (), power),): Fraction(1)}
+
     def _fit(self, values: Sequence[float]) -> tuple[Fraction, dict[str, Any]] | None:
         """`values` as q times a product of at most two sizes to small powers."""
         if not all(np.isfinite(v) and v for v in values):
@@ -135,6 +148,25 @@ class Algebra:
     def size(self, extent: Range) -> Poly:
         """The number of values of a range."""
         return self.number(extent)
+
+    def remember(self, plain: Poly, moved: Poly) -> None:
+        """Keep what the action makes of an atom, when `plain` is one entry of it."""
+        if len(plain) != 1:
+            return
+        ((term, coefficient),) = plain.items()
+        if coefficient != 1 or len(term) != 1 or term[0][2] != 1:
+            return
+        number, at, _ = term[0]
+        if all(i[0] == FREE for i in at) and len(set(at)) == len(at) and set(self.free_in(moved)) <= set(at):
+            self.images.setdefault(number, self.substitute(moved, {i: ix.free(k, i[2]) for k, i in enumerate(at)}))
+
+    def image(self, number: int, at: tuple[Index, ...]) -> Poly | None:
+        """What the action makes of an entry; None when that is not known. Inputs and constants do not move."""
+        if number in self.images:
+            return self.substitute(self.images[number], {ix.free(k, ix.extent(i)): i for k, i in enumerate(at)})
+        if self.atoms[number].kind in ("input", "tokens", "const", "size", "delta", "rational"):
+            return {((number, at, 1),): Fraction(1)}
+        return None
 
     # --- arithmetic
 
@@ -259,7 +291,7 @@ class Algebra:
         else:
             results = None
         if results is None:
-            for rule in (_deltas, _repacked, _constants, _selections, *self.relations, _normalisations):
+            for rule in (_deltas, _repacked, _constants, _rationals, _magnitudes, _selections, *self.relations, _normalisations):
                 results = rule(self, factors)
                 if results is not None:
                     break
@@ -361,6 +393,14 @@ class Algebra:
             facts["sign"] = "positive"
         made = self.atom(key, "const", "c", slots, **facts)
         return self.normal(1, [(made.number, tuple(at), 1)])
+
+
+def _exact_root(value: Fraction, order: int) -> Fraction | None:
+    parts = []
+    for n in (value.numerator, value.denominator):
+        guess = round(n ** (1 / order))
+        parts.append(next((r for r in (guess - 1, guess, guess + 1) if r > 0 and r**order == n), None))
+    return None if None in parts else Fraction(parts[0] or 1, parts[1] or 1)
 
 
 def _uniform(array: np.ndarray, axis: int) -> bool:
@@ -479,6 +519,31 @@ def _subindices(index: Index) -> Iterable[Index]:
     if index[0] == PAIR:
         yield from _subindices(index[1])
         yield from _subindices(index[2])
+
+
+def _rationals(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
+    """Whole powers of a number under a root are numbers."""
+    for k, (number, _, power) in enumerate(factors):
+        atom = algebra.atoms[number]
+        if atom.kind == "rational" and (power == int(power) or abs(power) > 1):
+            whole = int(power)
+            rest = [f for j, f in enumerate(factors) if j != k]
+            left = power - whole
+            return [(Fraction(atom.data) ** whole, [*rest, *([(number, (), left)] if left else [])], ())]
+    return None
+
+
+def _magnitudes(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
+    """`|g|² = g²`: of an absolute value, only a power below two is kept."""
+    for k, (number, at, power) in enumerate(factors):
+        atom = algebra.atoms[number]
+        if atom.kind == "abs" and not 0 < power < 2:
+            even = 2 * (power // 2)
+            rest = [f for j, f in enumerate(factors) if j != k]
+            left = power - even
+            kept = [(number, at, left)] if left else []
+            return [(Fraction(1), [*rest, *kept, (atom.data, at, int(even))], ())]
+    return None
 
 
 def _constants(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:

@@ -100,6 +100,7 @@ def power(step: Joint, value: Tensor, exponent: Fraction) -> Tensor:
         raise NoLaw("it is a power of zero")
     plain = _entry_power(step, value.plain, exponent)
     if value.invariant:
+        algebra.remember(plain, plain)
         return Tensor(value.dims, plain, plain)
     z = pointwise.variables(1)[0]
     shown = Function(z ** sp.Rational(exponent.numerator, exponent.denominator), (z,), f"power {exponent}")
@@ -117,7 +118,7 @@ def power(step: Joint, value: Tensor, exponent: Fraction) -> Tensor:
         if law is None or law.shift or law.matrices:
             where = pointwise._words(algebra, [value])
             step.domain.breaks.append(Break(step.place, f"a power of a tensor that becomes {where}"))
-    pointwise.remember(step.domain, plain, moved)
+    algebra.remember(plain, moved)
     return Tensor(value.dims, plain, moved)
 
 
@@ -130,17 +131,16 @@ def _entry_power(step: Joint, poly: Poly, exponent: Fraction) -> Poly:
         whole = exponent.denominator == 1
         signed = all(algebra.atoms[a].sign in ("positive", "nonnegative", "boolean") for a, _, _ in term)
         if not algebra.bound_in(term) and (whole or (coefficient > 0 and (signed or _one_entry(term)))):
-            number = algebra.number([float(coefficient) ** float(exponent)] * step.domain.traces)
-            if whole:
-                number = {(): Fraction(coefficient) ** int(exponent)}
-            return algebra.multiply(number, algebra.normal(1, [(a, at, p * power) for a, at, p in term]))
+            return algebra.multiply(algebra.root(Fraction(coefficient), exponent), algebra.normal(1, [(a, at, p * power) for a, at, p in term]))
     made = atomised(algebra, poly)
     ((term, coefficient),) = made.items()
     if coefficient < 0 and exponent.denominator != 1:
         # the root of a negative multiple: the multiple is part of what is under the root
         z = pointwise.variables(1)[0]
         return pointwise.node(algebra, Function(z ** sp.Rational(str(exponent)), (z,), f"power {exponent}"), [poly])
-    return _entry_power(step, made, exponent) if made != poly else poly
+    if made == poly:
+        raise NoLaw("it is a power that has no name")
+    return _entry_power(step, made, exponent)
 
 
 def _one_entry(term: Any) -> bool:
@@ -257,13 +257,15 @@ def token_selection(algebra: Algebra, factor: Any, column: ix.Index) -> Poly | N
 def _one_hot(step: Joint, tensor: Tensor, ramp: Constant, position: int) -> Tensor | None:
     algebra = step.domain.algebra
     factor = token_of(algebra, tensor.plain)
-    if factor is None or step.shapes(1 - position) != step.out_shapes:
+    if factor is None:
         return None
     rank = len(step.out_shapes[0])
     varying = [d for d in range(rank) if any(not np.all(a == np.take(a, [0], d)) for a in ramp.arrays)]
-    if len(varying) != 1:
+    if len(varying) != 1 or len(step.shapes(1 - position)[0]) != rank:
         return None
     (axis,) = varying
+    if any(a.shape[axis] != s[axis] for a, s in zip(ramp.arrays, step.out_shapes, strict=True)):
+        return None
     for a in ramp.arrays:
         line = np.moveaxis(a, axis, -1).reshape(-1, a.shape[axis])[0]
         if not np.array_equal(line, np.arange(len(line))):
@@ -339,5 +341,5 @@ def _masked(
     if moved is None:
         step.domain.breaks.append(Break(step.place, f"a mask on a tensor that becomes {pointwise._words(algebra, [value, predicate])}"))
         moved = pointwise.node(algebra, function, [value.moved, predicate.moved])
-    pointwise.remember(step.domain, plain, moved)
+    algebra.remember(plain, moved)
     return Tensor(value.dims, plain, moved)

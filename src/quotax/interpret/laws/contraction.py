@@ -166,6 +166,7 @@ def _local(
 
     plain = node(value.plain)
     if value.invariant:
+        algebra.remember(plain, plain)
         return plain, plain
     merged, fixed = (touched, ()) if unordered else ((), touched)
     moved = pointwise.transformed(step, plain, [value], (_Z,), effects, str(key[0]), merged, fixed)
@@ -173,7 +174,7 @@ def _local(
         words = pointwise._words(algebra, [value])
         laws.breaks.append(Break(step.place, f"{key[0]} of a tensor that becomes {words}"))
         moved = node(value.moved)
-    pointwise.remember(laws, plain, moved)
+    algebra.remember(plain, moved)
     return plain, moved
 
 

@@ -215,5 +215,5 @@ def _fresh(step: Joint, dims: tensors.Dims, law: Law, key: tuple[Any, ...]) -> T
     made = algebra.atom(key, "any", "h", [label[2] for label in labels])
     plain: Poly = {((made.number, tuple(labels), 1),): Fraction(1)}
     moved = tensors.applied(algebra, law, plain)
-    step.domain.images[made.number] = algebra.substitute(moved, {i: ix.free(k, i[2]) for k, i in enumerate(labels)})
+    algebra.remember(plain, moved)
     return Tensor(dims, plain, moved)

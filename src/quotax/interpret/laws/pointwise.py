@@ -125,6 +125,7 @@ def apply(step: Joint, function: Function, args: Sequence[Tensor], dims: tensors
     boolean = step.out_kind == "b"
     plain = node(algebra, function, [a.plain for a in args], boolean)
     if all(a.invariant for a in args):
+        algebra.remember(plain, plain)
         return Tensor(dims, plain, plain)
 
     def effects(kind: str, chosen: Sequence[sp.Symbol]) -> Effect | None:
@@ -138,22 +139,8 @@ def apply(step: Joint, function: Function, args: Sequence[Tensor], dims: tensors
     if moved is None:
         laws.breaks.append(Break(step.place, f"{function.name} of a tensor that becomes {_words(algebra, args)}"))
         moved = node(algebra, function, [a.moved for a in args], boolean)
-    remember(laws, plain, moved)
+    algebra.remember(plain, moved)
     return Tensor(dims, plain, moved)
-
-
-def remember(laws: Laws, plain: Poly, moved: Poly) -> None:
-    """Keep what the action makes of a new atom."""
-    if plain == moved or not tensors.single(plain):
-        return
-    ((term, coefficient),) = plain.items()
-    if not term or coefficient != 1:
-        return
-    ((number, at, _),) = term
-    if all(i[0] == ix.FREE for i in at) and len(set(at)) == len(at):
-        slots = {i: ix.free(k, i[2]) for k, i in enumerate(at)}
-        if set(laws.algebra.free_in(moved)) <= set(at):
-            laws.images.setdefault(number, laws.algebra.substitute(moved, slots))
 
 
 def _words(algebra: Algebra, args: Sequence[Tensor]) -> str:
@@ -329,7 +316,7 @@ def powered(
         coefficient = abs(coefficient)
     if coefficient < 0 and power != int(power):
         return None
-    number = algebra.number([float(coefficient) ** float(power)] * traces) if coefficient != 1 else {(): Fraction(1)}
+    number = {(): coefficient ** int(power)} if power == int(power) else algebra.root(coefficient, power)
     factors = []
     for atom, at, p in scale:
         sign = algebra.atoms[atom].sign
@@ -401,13 +388,10 @@ def composed(step: Joint, function: Function, args: Sequence[Tensor], plain: Pol
         return None
     values = []
     for number, at in leaves:
-        entry: Poly = {((number, at, 1),): Fraction(1)}
-        image = laws.images.get(number)
+        image = algebra.image(number, at)
         if image is None:
-            values.append(Tensor((), entry, entry))
-        else:
-            slots = {ix.free(k, ix.extent(i)): i for k, i in enumerate(at)}
-            values.append(Tensor((), entry, algebra.substitute(image, slots)))
+            return None
+        values.append(Tensor((), {((number, at, 1),): Fraction(1)}, image))
     symbols = list(leaves.values())
     joint = tuple(variables(len(symbols)))
     whole = whole.xreplace(dict(zip(symbols, joint, strict=True)))

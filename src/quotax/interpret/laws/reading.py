@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.algebra import Algebra, Poly
+from quotax.interpret.laws.algebra import Algebra
 from quotax.interpret.laws.lemmas import Lemmas
 from quotax.interpret.laws.tensors import Constant, Tensor
 
@@ -29,8 +29,6 @@ class Laws:
     traces: int
     breaks: list[Break] = field(default_factory=list)
     steps: dict[str, None] = field(default_factory=dict)
-    images: dict[int, Poly] = field(default_factory=dict)
-    """What the action makes of an atom, in its slots; an atom that is not here does not move."""
 
     name: str = "laws"
     columns: tuple[str, ...] = ("laws",)

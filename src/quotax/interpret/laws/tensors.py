@@ -322,7 +322,7 @@ def single(poly: Poly) -> bool:
     if len(poly) != 1:
         return False
     (term,) = poly
-    return len(term) <= 1 and all(p == 1 for _, _, p in term)
+    return len(term) <= 1 and all(p == 1 and not any(ix.has(i, BOUND) for i in at) for _, at, p in term)
 
 
 def simple(algebra: Algebra, poly: Poly) -> bool:
@@ -367,11 +367,16 @@ def settled(algebra: Algebra, value: Tensor) -> Tensor:
         if simple(algebra, value.plain) or not value.plain:
             return Tensor(value.dims, value.plain, value.plain)
         made = atomised(algebra, value.plain)
+        lead = next(iter(made.values()))
+        algebra.remember(algebra.scale(made, 1 / lead), algebra.scale(made, 1 / lead))
         return Tensor(value.dims, made, made)
     law = find_law(algebra, value.plain, value.moved)
     if law is not None and value.plain and ((not law.shift and not simple(algebra, value.plain)) or len(value.plain) > 4):
         made = atomised(algebra, value.plain)
-        return Tensor(value.dims, made, applied(algebra, law, made, shifted=True))
+        image = applied(algebra, law, made, shifted=True)
+        lead = next(iter(made.values()))
+        algebra.remember(algebra.scale(made, 1 / lead), algebra.scale(image, 1 / lead))
+        return Tensor(value.dims, made, image)
     if law is None and len(value.plain) + len(value.moved) > 40:
         return Tensor(value.dims, atomised(algebra, value.plain), atomised(algebra, value.moved))
     return value
