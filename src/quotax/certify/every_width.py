@@ -169,7 +169,8 @@ def _labels(at: tuple, names: Mapping[tuple, str]) -> str:
 
 
 def _broken(laws: Laws) -> str | None:
-    return f"{laws.breaks[0].what}, at {laws.breaks[0].where}" if laws.breaks else None
+    first = next(iter([*laws.breaks, *laws.open]), None)
+    return f"{first.what}, at {first.where}" if first else None
 
 
 def _compared(

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import sympy as sp
 from jax.extend.core import jaxpr_as_fun
+from scipy.linalg import expm
 
 from quotax.artifacts import ArraySpec, Trace, Witness
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, read, variable
@@ -49,7 +50,7 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
 def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 2) -> Witness | None:
     """A counterexample among random floats: for sizes at which exact elements would take long."""
     with jax.enable_x64(True):
-        run = jaxpr_as_fun(trace.jaxpr)
+        run = jax.jit(jaxpr_as_fun(trace.jaxpr))
         for _ in range(draws):
             sample = _float_draw(trace, action, rng)
             inputs = [sample["inputs"][s.name] for s in trace.inputs]
@@ -72,7 +73,7 @@ def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, dr
     """The largest relative difference of the outputs before and after, at random points."""
     worst = 0.0
     with jax.enable_x64(True):
-        run = jaxpr_as_fun(trace.jaxpr)
+        run = jax.jit(jaxpr_as_fun(trace.jaxpr))
         for _ in range(draws):
             sample = _float_draw(trace, action, rng)
             inputs = [sample["inputs"][s.name] for s in trace.inputs]
@@ -87,7 +88,7 @@ def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, dr
 
 def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[str, Any]:
     params = {spec.name: rng.normal(size=spec.shape(trace.sizes)) for spec in trace.params}
-    g = np.asarray(action.group.random(jax.random.key(int(rng.integers(2**31))), trace.sizes, 0.4, np.float64))
+    g = _float_element(action, trace, rng)
     inverse = np.linalg.inv(g) if action.group.layout == "matrix" else None
     specs = {spec.name: spec for spec in trace.params}
     split = {
@@ -102,6 +103,17 @@ def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[
         moved[entry.name] = np.asarray(value, dtype=float).reshape(params[entry.name].shape)
     inputs = {s.name: _random_input(rng, s, trace) for s in trace.inputs}
     return {"params": params, "g": g, "moved": moved, "inputs": inputs}
+
+
+def _float_element(action: Action, trace: Trace, rng: np.random.Generator) -> np.ndarray:
+    """A random element near the identity; exponentials of matrices by SciPy, which compiles nothing."""
+    group, scale = action.group, 0.4
+    if group.layout != "matrix" or not group.continuous:
+        return np.asarray(group.random(jax.random.key(int(rng.integers(2**31))), trace.sizes, scale, np.float64))
+    coordinates = scale * rng.normal(size=group.coordinate_shape(trace.sizes))
+    xi = np.asarray(group.algebra(jax.numpy.asarray(coordinates), trace.sizes))
+    xi = xi / np.sqrt(xi.shape[-1])
+    return np.stack([expm(block) for block in xi]) if xi.ndim == 3 else expm(xi)
 
 
 _FLOATS = Arrays(

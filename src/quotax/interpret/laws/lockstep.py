@@ -10,9 +10,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.interpret.evaluate import _fold
-from quotax.interpret.laws.reading import Joint, Laws
+from quotax.interpret.laws.reading import Break, Joint, Laws
 from quotax.interpret.laws.rules import RULES
-from quotax.interpret.laws.tensors import Constant, NoLaw
+from quotax.interpret.laws.showing import law_text
+from quotax.interpret.laws.tensors import Constant, NoLaw, Tensor, find_law
 from quotax.interpret.provenance import place
 
 _RANDOM = ("random_", "rng_", "threefry")
@@ -93,6 +94,28 @@ def _step(equations: Sequence[Any], domain: Laws, args: list[Any], where: str) -
         lambda bodies, values: _run(bodies, domain, values, where),
     )
     try:
-        return rule(step, args)
+        results = rule(step, args)
     except NoLaw as error:
         raise LawMissing(f"`{name}` at {where}: {error}") from error
+    if name not in _BODIES:
+        _record(domain, name, where, args, results)
+    return results
+
+
+def _record(domain: Laws, name: str, where: str, args: Sequence[Any], results: Sequence[Any]) -> None:
+    """One line of the proof for each tensor that moves, said once for each line of the user's code."""
+    for value in results:
+        if not isinstance(value, Tensor) or value.invariant:
+            if any(isinstance(a, Tensor) and not a.invariant for a in args):
+                domain.record(f"{name} at {where}: does not move  [normal form]")
+            continue
+        law = find_law(domain.algebra, value.plain, value.moved)
+        if law is not None:
+            domain.record(f"{name} at {where}: T becomes {law_text(domain.algebra, law)}")
+        elif all(not isinstance(a, Tensor) or _has_law(domain, a) for a in args):
+            domain.open.append(Break(where, f"{name} gives a tensor that becomes no multiple of itself plus a shift"))
+            domain.record(f"{name} at {where}: kept as an unevaluated product")
+
+
+def _has_law(domain: Laws, value: Tensor) -> bool:
+    return value.invariant or find_law(domain.algebra, value.plain, value.moved) is not None

@@ -28,6 +28,8 @@ class Laws:
     lemmas: Lemmas
     traces: int
     breaks: list[Break] = field(default_factory=list)
+    open: list[Break] = field(default_factory=list)
+    """Tensors without a law that a later sum may still close, such as a product of two that carry matrices."""
     steps: dict[str, None] = field(default_factory=dict)
 
     name: str = "laws"
