@@ -5,7 +5,8 @@ What is found is a refutation, because both outputs are exact enough to tell apa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -23,12 +24,18 @@ TOLERANCE = 1e-7
 """Relative difference above which two float64 outputs are different functions' values, not one value rounded twice."""
 
 
+@functools.lru_cache(maxsize=64)
+def _compiled(jaxpr: Any, batched: bool) -> Callable[..., Any]:
+    """The traced function; kept, so that several claims about one model compile it once."""
+    run = jaxpr_as_fun(jaxpr)
+    return jax.jit(jax.vmap(run) if batched else run)
+
+
 def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int) -> Witness | None:
     """A counterexample among random small rationals, or nothing."""
     samples = [_draw(trace, action, rng) for _ in range(draws)]
     with jax.enable_x64(True):
-        # One function for all traces' calls: jit keys its cache on it, so each trace compiles once.
-        run = jax.jit(jax.vmap(jaxpr_as_fun(trace.jaxpr)))
+        run = _compiled(trace.jaxpr, True)
         before = run(*_batched(trace, samples, "params"))
         after = run(*_batched(trace, samples, "moved"))
     for i, sample in enumerate(samples):
@@ -50,7 +57,7 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
 def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 2) -> Witness | None:
     """A counterexample among random floats: for sizes at which exact elements would take long."""
     with jax.enable_x64(True):
-        run = jax.jit(jaxpr_as_fun(trace.jaxpr))
+        run = _compiled(trace.jaxpr, False)
         for _ in range(draws):
             sample = _float_draw(trace, action, rng)
             inputs = [sample["inputs"][s.name] for s in trace.inputs]
@@ -73,7 +80,7 @@ def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, dr
     """The largest relative difference of the outputs before and after, at random points."""
     worst = 0.0
     with jax.enable_x64(True):
-        run = jax.jit(jaxpr_as_fun(trace.jaxpr))
+        run = _compiled(trace.jaxpr, False)
         for _ in range(draws):
             sample = _float_draw(trace, action, rng)
             inputs = [sample["inputs"][s.name] for s in trace.inputs]
@@ -106,10 +113,10 @@ def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[
 
 
 def _float_element(action: Action, trace: Trace, rng: np.random.Generator) -> np.ndarray:
-    """A random element near the identity; exponentials of matrices by SciPy, which compiles nothing."""
+    """A random element near the identity; exponentials of matrices by SciPy, the rest small rationals: nothing is compiled."""
     group, scale = action.group, 0.4
     if group.layout != "matrix" or not group.continuous:
-        return np.asarray(group.random(jax.random.key(int(rng.integers(2**31))), trace.sizes, scale, np.float64))
+        return _floats(np.vectorize(sp.Rational, otypes=[object])(group.rational(rng, trace.sizes)))
     coordinates = scale * rng.normal(size=group.coordinate_shape(trace.sizes))
     xi = np.asarray(group.algebra(jax.numpy.asarray(coordinates), trace.sizes))
     xi = xi / np.sqrt(xi.shape[-1])
