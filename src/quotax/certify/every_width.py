@@ -95,7 +95,12 @@ _SMALL = tuple(range(2, 40))
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103)
 
 
-def _traces(model: Model, group: Group, held: Mapping[str, int]) -> tuple[Trace, ...] | None:
+def traces_for(model: Model) -> tuple[Trace, ...] | None:
+    """Traces of the model at three assignments of unequal sizes, if it has them."""
+    return _traces(model, None, {})
+
+
+def _traces(model: Model, group: Group | None, held: Mapping[str, int]) -> tuple[Trace, ...] | None:
     """Three traces at unequal sizes: a small one, and two of large primes; axes that must be multiples are made so.
 
     The sizes grow in the order of the axes in all three, because `einsum` chooses its order of contraction by size.
@@ -111,7 +116,9 @@ def _traces(model: Model, group: Group, held: Mapping[str, int]) -> tuple[Trace,
             out[axis] = base * m if turn else max(2, base) * (m if base % m else 1)
         return out
 
-    needed = {group.axis: group.divisor} if group.axis in axes and group.divisor > 1 else {}
+    needed: dict[str, int] = {}
+    if group is not None and group.axis in axes and group.divisor > 1:
+        needed[str(group.axis)] = group.divisor
     options: list[dict[str, int]] = [needed]
     options += [{**needed, axis: 2} for axis in axes if axis not in needed]
     options += [dict.fromkeys(axes, m) for m in (2, 4, 12)]
@@ -122,6 +129,33 @@ def _traces(model: Model, group: Group, held: Mapping[str, int]) -> tuple[Trace,
             continue
         return made
     return None
+
+
+def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
+    """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
+    traces = traces_for(model)
+    if traces is None:
+        return False, (), (), "the model cannot be traced at three assignments of unequal sizes"
+    sizes = ranges(traces, model.axis_names)
+    algebra = Algebra(sizes)
+    laws = Laws(algebra, _LEMMAS, len(traces))
+    arguments = [array(algebra, spec, sizes, len(traces), True) for spec in model.params]
+    arguments += [array(algebra, spec, sizes, len(traces), False) for spec in model.inputs]
+    try:
+        outputs = read_together([t.jaxpr for t in traces], laws, arguments)
+        for number, value in enumerate(outputs):
+            if isinstance(value, Constant):
+                zero = all(not a.any() for a in value.arrays)
+            else:
+                zero = not value.plain or not expanded(algebra, value.plain)
+            if not zero:
+                return False, (), (), f"output {number} is not zero as a polynomial in the model's tensors"
+    except (StructureDiffers, LawMissing, NoLaw, TooLarge) as error:
+        return False, (), (), str(error) or "the polynomials grew too large"
+    shown = "; ".join(", ".join(f"{a}={s}" for a, s in t.sizes.items()) for t in traces)
+    steps = (*(f"by {lemma}" for lemma in algebra.lemmas), "every output is the zero polynomial  [normal form]")
+    note = f"at every size the model is the list of operations that it is at the sizes traced ({shown})"
+    return True, steps, (note, *algebra.notes), ""
 
 
 # --- one attempt

@@ -13,8 +13,8 @@ from quotax.certify.every_width import Outcome, prove_for_every_width
 from quotax.certify.exact import certify_at_widths, claim_of
 from quotax.certify.numerical import check_numerically, find_float_witness, find_witness
 from quotax.certify.widths import sizes_text, traceable, trial_sizes
-from quotax.errors import ArchitectureError
-from quotax.symmetry import Action
+from quotax.errors import ArchitectureError, QuotaxError
+from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
 
 EVERY_WIDTH = "every width"
 """The scope of a proof that covers all sizes of all axes."""
@@ -60,6 +60,7 @@ def _ladder(
     def refuted(witness: Witness, trace: Trace) -> Certificate:
         steps = [f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"]
         steps += _first_break(prove_for_every_width(model, action))
+        steps += surviving(model, action)
         return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", tuple(steps), witness=witness)
 
     small: list[Trace] = []
@@ -97,6 +98,28 @@ def _ladder(
     residual = f"{note}; {fallback.residual}; the largest relative difference found is {worst:.2g}"
     steps = (*fallback.steps, *_first_break(outcome))
     return Certificate(claim, "undecided", scope, steps, fallback.assumptions, residual=residual)
+
+
+def surviving(model: Model, action: Action) -> list[str]:
+    """Which subgroup of a refuted group does leave the function unchanged: weight decay breaks GL(h) to O(h)."""
+    group, symmetry = action.group, action.symmetry
+    for smaller in _SUBGROUPS.get(type(group), ()):
+        restricted = Symmetry(symmetry.name, smaller(group.axis, each=group.each), dict(symmetry.action))
+        try:
+            outcome = prove_for_every_width(model, restricted.bind(model.params))
+        except QuotaxError:
+            continue
+        if outcome.proved:
+            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {_scope(outcome)}"]
+    return []
+
+
+_SUBGROUPS: dict[type[Group], tuple[type[Group], ...]] = {
+    GL: (O, Permutation),
+    O: (Permutation,),
+    Diagonal: (PositiveDiagonal, SignFlip),
+}
+"""Subgroups whose elements have the same form, largest first."""
 
 
 def _scope(outcome: Outcome) -> str:
