@@ -23,6 +23,9 @@ from quotax.trees import nest
 TOLERANCE = 1e-7
 """Relative difference above which two float64 outputs are different functions' values, not one value rounded twice."""
 
+ROUNDING = 1e-11
+"""Differences below this times the usual size of the outputs are rounding, whatever the output at that point."""
+
 
 @functools.lru_cache(maxsize=64)
 def _compiled(jaxpr: Any, batched: bool) -> Callable[..., Any]:
@@ -38,10 +41,14 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
         run = _compiled(trace.jaxpr, True)
         before = run(*_batched(trace, samples, "params"))
         after = run(*_batched(trace, samples, "moved"))
+    # At rationals an output can vanish exactly where its terms do not: what is lost to rounding there is measured
+    # against the outputs at all the points.
+    sizes = [np.asarray(o)[np.isfinite(np.asarray(o))] for o in (*before, *after)]
+    floor = ROUNDING * max((float(np.median(np.abs(o))) for o in sizes if o.size), default=0.0)
     for i, sample in enumerate(samples):
         outputs = [np.asarray(o[i]) for o in before]
         transformed = [np.asarray(o[i]) for o in after]
-        if _differ(outputs, transformed):
+        if _differ(outputs, transformed, floor):
             return Witness(
                 sizes=dict(trace.sizes),
                 params=nest({name: _floats(a) for name, a in sample["params"].items()}),
@@ -209,12 +216,12 @@ def _floats(array: Any) -> np.ndarray:
     return convert(array) if np.size(array) else np.zeros(np.shape(array))
 
 
-def _differ(before: list[np.ndarray], after: list[np.ndarray]) -> bool:
+def _differ(before: list[np.ndarray], after: list[np.ndarray], floor: float = 0.0) -> bool:
     for a, b in zip(before, after, strict=True):
         finite = np.isfinite(a) & np.isfinite(b)
         if np.any(np.isfinite(a) & ~np.isfinite(b) | np.isfinite(b) & ~np.isfinite(a)):
             return True
         scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), float(np.max(np.abs(b[finite]), initial=0.0)))
-        if np.any(np.abs(a[finite] - b[finite]) > TOLERANCE * scale):
+        if np.any(np.abs(a[finite] - b[finite]) > max(TOLERANCE * scale, floor)):
             return True
     return False
