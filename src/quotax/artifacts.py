@@ -69,9 +69,20 @@ class Trace:
 class Model(Protocol):
     """What the stages need to know of an architecture."""
 
-    name: str
-    params: tuple[ArraySpec, ...]
-    inputs: tuple[ArraySpec, ...]
+    @property
+    def name(self) -> str:
+        """What messages and claims call it."""
+        ...
+
+    @property
+    def params(self) -> tuple[ArraySpec, ...]:
+        """Its parameters."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        """Its inputs."""
+        ...
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -283,7 +294,8 @@ class Certificate:
 
 
 _TEX = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"} | {c: f"\\{c}" for c in "&%$#_{}"}
-_TEX |= {"≠": r"$\neq$", "α": r"$\alpha$", "δ": r"$\delta$", "→": r"$\to$", "²": r"$^2$", "⁻¹": r"$^{-1}$", "⁻²": r"$^{-2}$", "ᵀ": r"$^\top$"}
+_TEX |= {"≠": r"$\neq$", "α": r"$\alpha$", "δ": r"$\delta$", "→": r"$\to$"}
+_TEX |= {"²": r"$^2$", "⁻¹": r"$^{-1}$", "⁻²": r"$^{-2}$", "ᵀ": r"$^\top$"}
 
 
 def _latex(text: str) -> str:

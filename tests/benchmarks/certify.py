@@ -34,7 +34,15 @@ def main():
     claims = load()
     qx.verify(*claims.TRUE[0][1:])  # imports and first compilations
     rows = {name: (model, symmetry) for name, model, symmetry in claims.TRUE}
-    two_layers = ["linear GL", "affine GL", "ReLU scaling", "leaky ReLU scaling", "tanh flips", "ReLU permutation", "exp with a bias"]
+    two_layers = [
+        "linear GL",
+        "affine GL",
+        "ReLU scaling",
+        "leaky ReLU scaling",
+        "tanh flips",
+        "ReLU permutation",
+        "exp with a bias",
+    ]
     timed("two layers", 1, [rows[name] for name in two_layers])
     for blocks, limit in ((2, 10), (12, 60)):
         model = claims.decoder(blocks)

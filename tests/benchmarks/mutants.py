@@ -48,7 +48,7 @@ def runner(model, sizes):
 
 def oracle_sizes(model, group, turn):
     sizes = {axis: 3 + (k + turn) % 3 for k, axis in enumerate(model.axis_names)}
-    if group.axis and group.divisor == 2 or "k" in sizes and "RoPE" in model.name:
+    if (group.axis and group.divisor == 2) or ("k" in sizes and "RoPE" in model.name):
         sizes[group.axis] = 4
     return sizes
 
@@ -110,7 +110,19 @@ def edited(symmetry, model, source):
     """One random edit of the action or of the group; some edits keep the truth."""
     action, group = dict(symmetry.action), symmetry.group
     kind = source.choice(
-        ["drop", "inverse", "uninvert", "sign", "power", "double", "group", "transpose", "automorphism", "extra", "none"]
+        [
+            "drop",
+            "inverse",
+            "uninvert",
+            "sign",
+            "power",
+            "double",
+            "group",
+            "transpose",
+            "automorphism",
+            "extra",
+            "none",
+        ]
     )
     key = source.choice(list(action))
     text = action[key]
@@ -138,7 +150,7 @@ def edited(symmetry, model, source):
         spec = source.choice(model.params)
         if spec.name not in [k.split("[")[0] for k in action] and group.axis in spec.axis_names and len(spec.axes) == 1:
             action[spec.name] = "b".replace("b", f"g @ {spec.name}" if group.layout == "matrix" else f"g * {spec.name}")
-    return qx.Symmetry(f"mutant_{kind}", group, action), kind
+    return qx.Symmetry(f"mutant_{kind}", group, action)
 
 
 ACTIVATIONS = {
@@ -199,7 +211,7 @@ def main():
             name, model, symmetry = source.choice(base)
             for _ in range(source.choice([1, 1, 1, 2, 2, 3])):
                 try:
-                    symmetry, kind = edited(symmetry, model, source)
+                    symmetry = edited(symmetry, model, source)
                 except QuotaxError:
                     break
             name = f"{name}: {symmetry.name}"
@@ -218,7 +230,9 @@ def main():
         made += 1
         verdicts[certificate.status] += 1
         truths[truth, certificate.status] += 1
-        scopes[certificate.scope if certificate.status == "proved" and "every" in certificate.scope else certificate.status] += 1
+        scopes[
+            certificate.scope if certificate.status == "proved" and "every" in certificate.scope else certificate.status
+        ] += 1
         if (certificate.status, truth) in (("proved", "false"), ("refuted", "true")):
             wrong.append(f"{certificate.status} but numerically {truth} ({difference:.2g}): {name}: {symmetry}")
             print("WRONG", wrong[-1], flush=True)

@@ -1,4 +1,4 @@
-"""Models with symmetries that they have (`TRUE`) and that they do not have (`FALSE`): one table for tests and benchmarks.
+"""Models with symmetries that they have (`TRUE`) and do not have (`FALSE`): one table for tests and benchmarks.
 
 Each row: (name, architecture, symmetry). The rows follow the table of blocks in the project's mathematics; a false row
 differs from a true one in one thing.
@@ -246,7 +246,9 @@ KERNELS = {"K1[c,a,i,j]": "g[c] K1[c,a,i,j]", "K2[b,c,i,j]": "K2[b,c,i,j] / g[c]
 true("conv ReLU scaling", conv_relu, POS("c"), KERNELS)
 false("conv ReLU scaling of either sign", conv_relu, DIAG("c"), KERNELS)
 true("conv GL", conv_linear, GL("c"), {"K1[c,a,i,j]": "g[c,d] K1[d,a,i,j]", "K2[b,c,i,j]": "K2[b,d,i,j] inv(g)[d,c]"})
-false("conv ReLU GL", conv_relu, GL("c"), {"K1[c,a,i,j]": "g[c,d] K1[d,a,i,j]", "K2[b,c,i,j]": "K2[b,d,i,j] inv(g)[d,c]"})
+false(
+    "conv ReLU GL", conv_relu, GL("c"), {"K1[c,a,i,j]": "g[c,d] K1[d,a,i,j]", "K2[b,c,i,j]": "K2[b,d,i,j] inv(g)[d,c]"}
+)
 true("conv batch norm before", conv_norm, POS("c"), {"K1[c,a,i,j]": "g[c] K1[c,a,i,j]"})
 true("conv batch norm after", conv_norm, POS("c"), {"s": "g * s", "K2[b,c,i,j]": "K2[b,c,i,j] / g[c]"})
 false("conv batch norm after, either sign", conv_norm, DIAG("c"), {"s": "g * s", "K2[b,c,i,j]": "K2[b,c,i,j] / g[c]"})
@@ -341,16 +343,20 @@ true(
         "bv[head,v]": "g[head,a] bv[a,v]",
     },
 )  # fmt: skip
-false("attention without the query bias", attention, GL("k", each="head"), {k: v for k, v in QK.items() if "bq" not in k})
-false("attention transposed keys", attention, GL("k", each="head"), QK | {"Wk[head,x,k]": "inv(g)[head,l,k] Wk[head,x,l]"})
+false(
+    "attention without the query bias", attention, GL("k", each="head"), {k: v for k, v in QK.items() if "bq" not in k}
+)
+false(
+    "attention transposed keys", attention, GL("k", each="head"), QK | {"Wk[head,x,k]": "inv(g)[head,l,k] Wk[head,x,l]"}
+)
 false("attention query bias", attention, SHIFT("k", each="head"), {"bq[head,k]": "bq[head,k] + g[head,k]"})
 false("attention value bias alone", attention, SHIFT("v", each="head"), {"bv[head,v]": "bv[head,v] + g[head,v]"})
-false("attention values without the bias", attention, GL("v", each="head"), {k: v for k, v in VO.items() if "bv" not in k})
-
-
-@qx.architecture(
-    params={"Wq": "kv r x k", "Wk": "kv x k", "Wv": "kv x v", "Wo": "kv r v y"}, inputs={"x": "t x"}
+false(
+    "attention values without the bias", attention, GL("v", each="head"), {k: v for k, v in VO.items() if "bv" not in k}
 )
+
+
+@qx.architecture(params={"Wq": "kv r x k", "Wk": "kv x k", "Wv": "kv x v", "Wo": "kv r v y"}, inputs={"x": "t x"})
 def grouped(p, x):
     q = jnp.einsum("tx,grxk->tgrk", x, p["Wq"])
     k, v = jnp.einsum("tx,gxk->tgk", x, p["Wk"]), jnp.einsum("tx,gxk->tgk", x, p["Wv"])
@@ -509,5 +515,10 @@ def decoder_claims(blocks):
 _DECODER = decoder(2)
 for label, (group, action) in decoder_claims(2).items():
     true(f"decoder {label}", _DECODER, group, action)
-false("decoder stream GL", _DECODER, GL("d"), {k: v.replace("g.T", "inv(g)") for k, v in decoder_claims(2)["stream"][1].items()})
+false(
+    "decoder stream GL",
+    _DECODER,
+    GL("d"),
+    {k: v.replace("g.T", "inv(g)") for k, v in decoder_claims(2)["stream"][1].items()},
+)
 false("decoder GL of queries", _DECODER, GL("k", each="kv"), decoder_claims(2)["pairs"][1])

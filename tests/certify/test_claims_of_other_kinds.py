@@ -1,4 +1,4 @@
-"""Metrics, measures, vector fields, equivariance, coverage, models that depend on their sizes, and certificates as data."""
+"""Metrics, measures, vector fields, equivariance, coverage, models that depend on sizes, and certificates as data."""
 
 import json
 

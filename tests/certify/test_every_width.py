@@ -1,4 +1,4 @@
-"""Every row of the table is proved for every width; every broken twin is refuted by a counterexample that reproduces."""
+"""Every row of the table is proved for every width; every broken twin is refuted by a point that reproduces."""
 
 import importlib.util
 from pathlib import Path

@@ -105,6 +105,4 @@ def pushed(entry: Entry, specs: tuple[ArraySpec, ...], group: str) -> Entry:
             elif not next(s for s in specs if s.name == names[name]).axes:
                 curve[atom] = atom + time * sp.Symbol(tangent)
     derivative = sp.diff(entry.expression.xreplace(curve), time).subs(time, 0)
-    return Entry(
-        f"{group}/{entry.name}", entry.indices, entry.factors, contract_deltas(derivative), f"D({entry.text})"
-    )
+    return Entry(f"{group}/{entry.name}", entry.indices, entry.factors, contract_deltas(derivative), f"D({entry.text})")

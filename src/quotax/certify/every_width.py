@@ -52,9 +52,7 @@ class Outcome:
     traces: tuple[Trace, ...] = ()
 
 
-def prove_for_every_width(
-    model: Model, action: Action, progress: Callable[[str], None] = lambda line: None
-) -> Outcome:
+def prove_for_every_width(model: Model, action: Action, progress: Callable[[str], None] = lambda line: None) -> Outcome:
     """Try to prove invariance for all sizes of all axes; then, where the structure forbids it, with some axes held.
 
     An axis over which the model loops in Python changes the list of operations with its size. Such axes are found one
@@ -161,9 +159,7 @@ def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], st
 # --- one attempt
 
 
-def _attempt(
-    model: Model, action: Action, traces: tuple[Trace, ...], held: Mapping[str, int]
-) -> tuple[Outcome, bool]:
+def _attempt(model: Model, action: Action, traces: tuple[Trace, ...], held: Mapping[str, int]) -> tuple[Outcome, bool]:
     """The proof at these traces, and whether what stopped it is their structure."""
     sizes = ranges(traces, model.axis_names)
     algebra = Algebra(sizes)
@@ -182,7 +178,9 @@ def _attempt(
             params[entry.name] = Tensor(value.dims, value.plain, image)
             ((term, _),) = value.plain.items()
             algebra.remember(value.plain, image)
-            laws.record(f"{entry.name}[{_labels(term[0][1], names)}] becomes {poly_text(algebra, image, names)}  [the action]")
+            laws.record(
+                f"{entry.name}[{_labels(term[0][1], names)}] becomes {poly_text(algebra, image, names)}  [the action]"
+            )
         for name, value in fixed.items():
             if params[name] is value:
                 algebra.remember(value.plain, value.plain)
@@ -198,7 +196,7 @@ def _attempt(
         return Outcome(False, tuple(laws.steps), residual="the polynomials grew too large", broken=_broken(laws)), False
 
 
-def _labels(at: tuple, names: Mapping[tuple, str]) -> str:
+def _labels(at: tuple, names: dict[tuple[int, ...], str]) -> str:
     return ",".join(names.get(i[2], "i") for i in at)
 
 
@@ -208,7 +206,7 @@ def _broken(laws: Laws) -> str | None:
 
 
 def _compared(
-    laws: Laws, outputs: list, traces: tuple[Trace, ...], held: Mapping[str, int], names: Mapping[tuple, str]
+    laws: Laws, outputs: list, traces: tuple[Trace, ...], held: Mapping[str, int], names: dict[tuple[int, ...], str]
 ) -> Outcome:
     algebra = laws.algebra
     for number, value in enumerate(outputs):

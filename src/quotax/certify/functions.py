@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 
 from quotax.certify.field import Field, Frac, Generator, Poly, Undecided
-from quotax.certify.signs import Factored, absolute, factored, known_sign, positive, selector
+from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
 EXP_INFINITE = "exp(-oo) = 0"
@@ -105,7 +105,7 @@ def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
 
 
 def logarithm(field: Field, value: Frac, defined: Condition) -> Frac:
-    """log z = sum of e_i log|f_i| over the factors of z, on the set where z > 0."""
+    """Log z = sum of e_i log|f_i| over the factors of z, on the set where z > 0."""
     if not value.n:
         raise Undecided("log of an expression that is identically zero")
     defined(value, "positive")

@@ -189,8 +189,10 @@ class _Reader:
             ((term, coefficient),) = base.items()
             positive = coefficient > 0 and all(self.algebra.atoms[a].sign == "positive" for a, _, _ in term)
             if not self.algebra.bound_in(term) and (whole or positive):
-                number: Poly = {(): coefficient ** int(power)} if whole else self.algebra.number(
-                    [float(coefficient) ** float(power)] * self.traces
+                number: Poly = (
+                    {(): coefficient ** int(power)}
+                    if whole
+                    else self.algebra.number([float(coefficient) ** float(power)] * self.traces)
                 )
                 return self.algebra.multiply(
                     number, self.algebra.normal(1, [(a, at, p * (int(power) if whole else power)) for a, at, p in term])

@@ -29,7 +29,7 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
         return jax.jvp(lambda p: forward(p, *inputs), (params,), (field(params),))[1]
 
     velocity = FunctionModel(f"D {model.name} . {name}", change, model.params, model.inputs)
-    small = [velocity.trace({axis: n for axis in velocity.axis_names}) for n in (2, 3)]
+    small = [velocity.trace(dict.fromkeys(velocity.axis_names, n)) for n in (2, 3)]
     rng = np.random.default_rng(seed)
     for trace in small:
         witness = _witness(trace, rng)

@@ -1,4 +1,4 @@
-"""The ladder of a claim: a counterexample first, then a proof for every width, then exact identities at small widths."""
+"""The ladder of a claim: a counterexample, a proof for every width, exact identities at small widths, in this order."""
 
 from __future__ import annotations
 

@@ -69,9 +69,7 @@ class Algebra:
 
     sizes: Mapping[str, Range]
     atoms: list[Atom] = field(default_factory=list)
-    relations: list[Callable[[Algebra, list[Factor]], list[Rewritten] | None]] = field(
-        default_factory=list
-    )
+    relations: list[Callable[[Algebra, list[Factor]], list[Rewritten] | None]] = field(default_factory=list)
     lemmas: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     images: dict[int, Poly] = field(default_factory=dict)
@@ -95,7 +93,7 @@ class Algebra:
         return (made.number, (left, right), 1)
 
     def number(self, values: Sequence[Any]) -> Poly:
-        """A number that may depend on the sizes: a rational times powers of sizes if it is one, else a constant of its own."""
+        """A number that may depend on the sizes: a rational times powers of sizes, or a constant of its own."""
         values = [float(v) for v in values]
         if all(v == values[0] for v in values) and np.isfinite(values[0]):
             exact = Fraction(simplest_rational(values[0]))
@@ -233,9 +231,7 @@ class Algebra:
 
     def bound_in(self, factors: Iterable[Factor]) -> list[Index]:
         """The bound indices that occur, each once."""
-        return list(
-            dict.fromkeys(i for _, at, _ in factors for index in at for i in ix.atoms(index) if i[0] == BOUND)
-        )
+        return list(dict.fromkeys(i for _, at, _ in factors for index in at for i in ix.atoms(index) if i[0] == BOUND))
 
     def free_in(self, *polys: Poly) -> list[Index]:
         """The free indices that occur, in the order of their places."""
@@ -287,11 +283,22 @@ class Algebra:
         merged = self._merged(factors)
         if merged is not None:
             factors[:] = merged
-            results: list[Rewritten] | None = [(Fraction(1), factors, ())] if set(before) - set(self.bound_in(factors)) else None
+            results: list[Rewritten] | None = (
+                [(Fraction(1), factors, ())] if set(before) - set(self.bound_in(factors)) else None
+            )
         else:
             results = None
         if results is None:
-            for rule in (_deltas, _repacked, _constants, _rationals, _magnitudes, _selections, *self.relations, _normalisations):
+            for rule in (
+                _deltas,
+                _repacked,
+                _constants,
+                _rationals,
+                _magnitudes,
+                _selections,
+                *self.relations,
+                _normalisations,
+            ):
                 results = rule(self, factors)
                 if results is not None:
                     break
@@ -346,7 +353,9 @@ class Algebra:
             if len(set(fresh.values())) == len(set(rank.values())):
                 break
             rank = fresh
-        classes = [list(group) for _, group in itertools.groupby(sorted(unknown, key=lambda i: rank[i]), key=lambda i: rank[i])]
+        classes = [
+            list(group) for _, group in itertools.groupby(sorted(unknown, key=lambda i: rank[i]), key=lambda i: rank[i])
+        ]
         best: Term | None = None
         orders = itertools.product(*(itertools.permutations(group) for group in classes))
         for order in itertools.islice(orders, _ORDERS):
@@ -371,7 +380,8 @@ class Algebra:
             elif index[0] == PAIR:
                 parts = (ix.extent(index[1]), ix.extent(index[2]))
                 arrays = [
-                    a.reshape(*a.shape[:axis], parts[0][k], parts[1][k], *a.shape[axis + 1 :]) for k, a in enumerate(arrays)
+                    a.reshape(*a.shape[:axis], parts[0][k], parts[1][k], *a.shape[axis + 1 :])
+                    for k, a in enumerate(arrays)
                 ]
                 return self.constant(arrays, [*at[:axis], index[1], index[2], *at[axis + 1 :]])
         for axis in reversed(range(len(at))):
@@ -412,7 +422,9 @@ def _is_identity(array: np.ndarray) -> bool:
     return array.shape[0] == array.shape[1] and bool(np.array_equal(array, np.eye(len(array))))
 
 
-def _selections_of(arrays: Sequence[np.ndarray], rank: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]:
+def _selections_of(
+    arrays: Sequence[np.ndarray], rank: int
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]:
     """Which single slot is selected by the others, if any."""
     found = []
     for column in range(rank):
@@ -450,11 +462,7 @@ def _shown(index: Index, rank: Mapping[Index, int]) -> Any:
 
 def _with(factors: Sequence[Factor], mapping: Mapping[Index, Index], without: Iterable[int] = ()) -> list[Factor]:
     skip = set(without)
-    return [
-        (a, tuple(ix.replaced(i, mapping) for i in at), p)
-        for k, (a, at, p) in enumerate(factors)
-        if k not in skip
-    ]
+    return [(a, tuple(ix.replaced(i, mapping) for i in at), p) for k, (a, at, p) in enumerate(factors) if k not in skip]
 
 
 def occurrences(factors: Sequence[Factor], index: Index) -> list[int]:
@@ -571,7 +579,8 @@ def _selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | No
                     return [(Fraction(1), [f for m, f in enumerate(factors) if m != k] + deltas, ())]
             if total and all(at[c][0] == BOUND for c in columns) and len({at[c] for c in columns}) == len(columns):
                 if all(
-                    sum(1 for _, there, _ in factors for i in there for p in ix.atoms(i) if p == at[c]) == 1 for c in columns
+                    sum(1 for _, there, _ in factors for i in there for p in ix.atoms(i) if p == at[c]) == 1
+                    for c in columns
                 ):
                     algebra.lemmas["selection: every row of a selection sums to one"] = None
                     return [(Fraction(1), [f for m, f in enumerate(factors) if m != k], tuple(at[c] for c in columns))]

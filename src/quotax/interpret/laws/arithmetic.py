@@ -131,7 +131,10 @@ def _entry_power(step: Joint, poly: Poly, exponent: Fraction) -> Poly:
         whole = exponent.denominator == 1
         signed = all(algebra.atoms[a].sign in ("positive", "nonnegative", "boolean") for a, _, _ in term)
         if not algebra.bound_in(term) and (whole or (coefficient > 0 and (signed or _one_entry(term)))):
-            return algebra.multiply(algebra.root(Fraction(coefficient), exponent), algebra.normal(1, [(a, at, p * power) for a, at, p in term]))
+            return algebra.multiply(
+                algebra.root(Fraction(coefficient), exponent),
+                algebra.normal(1, [(a, at, p * power) for a, at, p in term]),
+            )
     made = atomised(algebra, poly)
     ((term, coefficient),) = made.items()
     if coefficient < 0 and exponent.denominator != 1:
@@ -339,7 +342,9 @@ def _masked(
 
     moved = pointwise.transformed(step, plain, [value, predicate], (z, p), effects, "mask")
     if moved is None:
-        step.domain.breaks.append(Break(step.place, f"a mask on a tensor that becomes {pointwise._words(algebra, [value, predicate])}"))
+        step.domain.breaks.append(
+            Break(step.place, f"a mask on a tensor that becomes {pointwise._words(algebra, [value, predicate])}")
+        )
         moved = pointwise.node(algebra, function, [value.moved, predicate.moved])
     algebra.remember(plain, moved)
     return Tensor(value.dims, plain, moved)

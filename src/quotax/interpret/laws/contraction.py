@@ -102,7 +102,9 @@ def _reduced(value: Tensor, axes: set[int]) -> tuple[list[Index], dict[Index, In
     return summed, mapping, tuple(value.dims[d] for d in kept)
 
 
-def _whole_effects(name: str, scale: str | None, shift: bool | None) -> Callable[[str, Sequence[sp.Symbol]], Effect | None]:
+def _whole_effects(
+    name: str, scale: str | None, shift: bool | None
+) -> Callable[[str, Sequence[sp.Symbol]], Effect | None]:
     """Lemmas of a maximum and its relatives: `scale` "same" or "none" of the value, `shift` whether it moves along."""
 
     def effects(kind: str, chosen: Sequence[sp.Symbol]) -> Effect | None:
@@ -335,5 +337,3 @@ def _split_groups(step: Joint, value: Tensor, d: int, groups: Range) -> Tensor:
     if not out.dims[d] or out.dims[d][0] != groups:
         raise NoLaw("its feature groups are made of several axes")
     return out
-
-

@@ -58,7 +58,9 @@ class Element:
                 imaginary = algebra.atom("im g", "element", "b", slots, moved=True)
                 norm = algebra.atom("1/|g|^2", "element", "|g|⁻²", slots, moved=True, sign="positive")
                 algebra.relations.append(
-                    lambda a, factors: self._opened(a, factors, {g.number: False, inverse.number: True}, real, imaginary, norm)
+                    lambda a, factors: self._opened(
+                        a, factors, {g.number: False, inverse.number: True}, real, imaginary, norm
+                    )
                 )
                 algebra.relations.append(lambda a, factors: _modulus(a, factors, real, imaginary, norm))
 

@@ -35,7 +35,7 @@ def fixed(value: int, extent: Range) -> Index:
 
 
 def pair(outer: Index, inner: Index) -> Index:
-    """The joint index of two; two fixed positions are one fixed position when the inner range is the same in all traces."""
+    """The joint index of two; two fixed positions are one when the inner range is the same in all traces."""
     if outer[0] == FIXED == inner[0] and constant(inner[2]):
         return fixed(outer[1] * inner[2][0] + inner[1], times(outer[2], inner[2]))
     return (PAIR, outer, inner)

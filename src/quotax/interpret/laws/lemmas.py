@@ -7,9 +7,9 @@ proved, for all real arguments, by the prover that is handed in.
 from __future__ import annotations
 
 import random
-from fractions import Fraction
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import sympy as sp
@@ -35,12 +35,12 @@ class Effect:
     `F' - centre = alpha^power (F - centre)`.
     """
 
-    power: sp.Rational = sp.Integer(0)
+    power: sp.Rational = sp.S.Zero
     absolute: bool = False
-    rate: sp.Rational = sp.Integer(0)
-    logs: sp.Rational = sp.Integer(0)
-    shift: sp.Rational = sp.Integer(0)
-    centre: sp.Expr = sp.Integer(0)
+    rate: sp.Rational = sp.S.Zero
+    logs: sp.Rational = sp.S.Zero
+    shift: sp.Rational = sp.S.Zero
+    centre: sp.Expr = sp.S.Zero
     words: str = ""
 
 
@@ -103,7 +103,7 @@ class Lemmas:
     def _nonzero(self, function: sp.Expr, scaled: Sequence[sp.Symbol]) -> Effect | None:
         """A nonzero factor is a positive one times a sign."""
         positive, flip = self.scaling(function, scaled, "positive"), self.scaling(function, scaled, "sign")
-        if positive is None or flip is None or positive.logs and flip.power or flip.centre:
+        if positive is None or flip is None or (positive.logs and flip.power) or flip.centre:
             return None
         if positive.logs:
             return Effect(logs=positive.logs, absolute=True, words=f"F(αz) = F(z) + {positive.logs} log|α| for α ≠ 0")

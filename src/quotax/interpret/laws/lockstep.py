@@ -77,9 +77,7 @@ def _step(equations: Sequence[Any], domain: Laws, args: list[Any], where: str) -
     if all(isinstance(a, Constant) for a in args) and equations[0].outvars and name not in _BODIES:
         if name.startswith(_RANDOM):
             raise LawMissing(f"`{name}` at {where} draws random numbers")
-        results = [
-            _fold(e.primitive, e, [np.asarray(a.arrays[k]) for a in args]) for k, e in enumerate(equations)
-        ]
+        results = [_fold(e.primitive, e, [np.asarray(a.arrays[k]) for a in args]) for k, e in enumerate(equations)]
         return [Constant(tuple(row)) for row in zip(*results, strict=True)]
     rule = RULES.get(name)
     if rule is None:

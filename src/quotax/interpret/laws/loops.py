@@ -135,7 +135,9 @@ def _row(step: Joint, xs: Any, time: int, lengths: tuple[int, ...]) -> Any:
 
 def _shifted(step: Joint, value: Tensor) -> Tensor:
     """Without its first dimension, which has size one."""
-    mapping = {place(d, f, e): place(d - 1, f, e) for d in range(1, len(value.dims)) for f, e in enumerate(value.dims[d])}
+    mapping = {
+        place(d, f, e): place(d - 1, f, e) for d in range(1, len(value.dims)) for f, e in enumerate(value.dims[d])
+    }
     return relabelled(step.domain.algebra, value, mapping, value.dims[1:])
 
 

@@ -16,7 +16,7 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.algebra import Algebra, Factor, Poly
 from quotax.interpret.laws.indices import Index
 from quotax.interpret.laws.lemmas import Effect
-from quotax.interpret.laws.reading import Break, Joint, Laws
+from quotax.interpret.laws.reading import Break, Joint
 from quotax.interpret.laws.tensors import Constant, Law, NoLaw, Tensor, find_law
 
 _COMPOSED = 30
@@ -56,9 +56,13 @@ def operands(step: Joint, args: Sequence[Any]) -> list[Tensor]:
         whole = len(own[0]) == rank and rank > 0
         full = [whole and tuple(s[d] for s in own) == e for d, e in enumerate(extents)]
         if isinstance(arg, Constant):
-            arg = step.domain.tensor(arg, tuple(f if kept else () for f, kept in zip(dims, full, strict=True)) if whole else None)
+            arg = step.domain.tensor(
+                arg, tuple(f if kept else () for f, kept in zip(dims, full, strict=True)) if whole else None
+            )
         value = Tensor(arg.dims if whole else ((),) * rank, arg.plain, arg.moved)
-        fine = tensors.refined(step.domain.algebra, value, tuple(f if kept else () for f, kept in zip(dims, full, strict=True)))
+        fine = tensors.refined(
+            step.domain.algebra, value, tuple(f if kept else () for f, kept in zip(dims, full, strict=True))
+        )
         out.append(Tensor(tuple(dims), fine.plain, fine.moved))
     return out
 
@@ -160,7 +164,11 @@ def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bo
     numbers = [rational(d) for d in definitions]
     if all(n is not None for n in numbers):
         value = function.expression.xreplace(
-            {z: sp.Rational(n.numerator, n.denominator) for z, n in zip(function.symbols, numbers, strict=True) if n is not None}
+            {
+                z: sp.Rational(n.numerator, n.denominator)
+                for z, n in zip(function.symbols, numbers, strict=True)
+                if n is not None
+            }
         )
         if value.is_Rational:
             return {(): Fraction(int(value.p), int(value.q))} if value else {}
@@ -179,7 +187,8 @@ def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bo
 
 def _range(function: Function, signs: Sequence[str]) -> str:
     symbols = {
-        z: sp.Symbol(z.name, positive=True) if s == "positive" else z for z, s in zip(function.symbols, signs, strict=True)
+        z: sp.Symbol(z.name, positive=True) if s == "positive" else z
+        for z, s in zip(function.symbols, signs, strict=True)
     }
     value = function.expression.xreplace(symbols)
     return "positive" if value.is_positive else "nonnegative" if value.is_nonnegative else "real"

@@ -19,7 +19,7 @@ _ELEMENTWISE = (
 RULES: dict[str, LawRule] = {
     **{name: loops.call("jaxpr") for name in ("jit", "remat2")},
     **{name: loops.call("call_jaxpr") for name in ("closed_call", "call", "custom_jvp_call", "custom_vjp_call")},
-    **{name: loops.identity for name in ("copy", "stop_gradient", "optimization_barrier", "name", "reduce_precision")},
+    **dict.fromkeys(("copy", "stop_gradient", "optimization_barrier", "name", "reduce_precision"), loops.identity),
     "debug_print": loops.nothing,
     "scan": loops.scan,
     "while": loops.while_loop,
@@ -71,10 +71,10 @@ RULES: dict[str, LawRule] = {
     "integer_pow": arithmetic.integer_power,
     "pow": arithmetic.general_power,
     "convert_element_type": arithmetic.convert,
-    **{name: arithmetic.compare for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), arithmetic.compare),
     "and": arithmetic.conjunction,
     "or": arithmetic.disjunction,
     "xor": arithmetic.exclusive,
     "not": arithmetic.negation,
-    **{name: generic for name in _ELEMENTWISE.split()},
+    **dict.fromkeys(_ELEMENTWISE.split(), generic),
 }

@@ -266,7 +266,7 @@ def joined(step: Joint, values: Sequence[Tensor], d: int, size: Range, new: bool
                 mapping[place(k, f, extent)] = place(k + 1, f, extent)
             elif not new and k == d and len(values) > 1:
                 mapping[place(k, f, extent)] = place(k, f + 1, extent)
-    own: tuple[Range, ...] = ((many, *inside) if len(values) > 1 else inside)
+    own: tuple[Range, ...] = (many, *inside) if len(values) > 1 else inside
     rest = values[0].dims
     dims = (*rest[:d], own, *rest[d:]) if new else (*rest[:d], own, *rest[d + 1 :])
     plain: Poly = {}
@@ -431,7 +431,7 @@ def _positions(
     strict: bool,
 ) -> Poly:
     """`[position = column]` for one component of the index vectors."""
-    laws, algebra = step.domain, step.domain.algebra
+    algebra = step.domain.algebra
     size = ix.extent(column)
     if isinstance(where, Constant):
         arrays = []

@@ -115,15 +115,13 @@ def of_constant(algebra: Algebra, value: Constant, dims: Dims | None = None) -> 
     shapes = [a.shape for a in value.arrays]
     dims = dims_of(shapes) if dims is None else dims
     labels = flat(free_indices(dims))
-    arrays = [
-        np.asarray(a).reshape([label[2][k] for label in labels]) for k, a in enumerate(value.arrays)
-    ]
+    arrays = [np.asarray(a).reshape([label[2][k] for label in labels]) for k, a in enumerate(value.arrays)]
     poly = algebra.constant(arrays, labels)
     return Tensor(dims, poly, poly)
 
 
 def refined(algebra: Algebra, value: Tensor, wanted: Dims) -> Tensor:
-    """The tensor with its dimensions factored as finely as `wanted` also is; raises `NoLaw` where the two do not fit."""
+    """The tensor with its dimensions factored as finely as `wanted` also is; `NoLaw` where the two do not fit."""
     if value.dims == wanted:
         return value
     mapping: dict[Index, Index] = {}
@@ -144,7 +142,7 @@ def refined(algebra: Algebra, value: Tensor, wanted: Dims) -> Tensor:
 
 
 def common_factors(mine: Sequence[Range], theirs: Sequence[Range]) -> tuple[list[int], list[Range]]:
-    """The coarsest common refinement of two factorings of one size: how many pieces each of `mine` has, and the pieces."""
+    """The coarsest common refinement of two factorings: how many pieces each of `mine` has, and the pieces."""
     pieces: list[int] = []
     made: list[Range] = []
     left = [list(mine), list(theirs)]
@@ -169,7 +167,8 @@ def common_factors(mine: Sequence[Range], theirs: Sequence[Range]) -> tuple[list
             continue
         small, big = (0, 1) if all(x <= y for x, y in zip(a, b, strict=True)) else (1, 0)
         part, rest = heads[small], heads[big]
-        assert part is not None and rest is not None
+        assert part is not None
+        assert rest is not None
         quotient = ix.over(rest, part)
         if quotient is None:
             raise NoLaw(f"sizes {a} and {b} do not factor alike")
@@ -189,9 +188,7 @@ def unified(algebra: Algebra, values: Sequence[Tensor]) -> list[Tensor]:
     dims = values[0].dims
     for value in values[1:]:
         if value.dims != dims:
-            dims = tuple(
-                tuple(common_factors(mine, theirs)[1]) for mine, theirs in zip(dims, value.dims, strict=True)
-            )
+            dims = tuple(tuple(common_factors(mine, theirs)[1]) for mine, theirs in zip(dims, value.dims, strict=True))
     return [refined(algebra, value, dims) for value in values]
 
 
@@ -280,9 +277,7 @@ def _candidates(algebra: Algebra, term: Term, coefficient: Fraction, plain: Poly
     if waiting:
         return []
     signature = sorted((a, p) for a, _, p in rest)
-    ratios = {
-        coefficient / c for t, c in plain.items() if sorted((a, p) for a, _, p in t) == signature
-    }
+    ratios = {coefficient / c for t, c in plain.items() if sorted((a, p) for a, _, p in t) == signature}
     # bound indices of the word get names of their own: those of the term mean nothing elsewhere
     named = []
     for number, (start, word, end) in enumerate(matrices):
@@ -371,7 +366,11 @@ def settled(algebra: Algebra, value: Tensor) -> Tensor:
         algebra.remember(algebra.scale(made, 1 / lead), algebra.scale(made, 1 / lead))
         return Tensor(value.dims, made, made)
     law = find_law(algebra, value.plain, value.moved)
-    if law is not None and value.plain and ((not law.shift and not simple(algebra, value.plain)) or len(value.plain) > 4):
+    if (
+        law is not None
+        and value.plain
+        and ((not law.shift and not simple(algebra, value.plain)) or len(value.plain) > 4)
+    ):
         made = atomised(algebra, value.plain)
         image = applied(algebra, law, made, shifted=True)
         lead = next(iter(made.values()))
