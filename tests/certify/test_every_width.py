@@ -18,7 +18,13 @@ def label(row):
     return row[0].replace(" ", "-")
 
 
-@pytest.mark.parametrize("row", claims.TRUE, ids=label)
+def marked(rows):
+    """The decoders take a second or two each; one of them is kept among the fast tests."""
+    slow = [row for row in rows if row[0].startswith("decoder") and row[0] != "decoder pairs"]
+    return [pytest.param(row, id=label(row), marks=[pytest.mark.slow] if row in slow else []) for row in rows]
+
+
+@pytest.mark.parametrize("row", marked(claims.TRUE))
 def test_proved_for_every_width(row):
     _, model, symmetry = row
     certificate = qx.verify(model, symmetry)
@@ -26,7 +32,7 @@ def test_proved_for_every_width(row):
     assert certificate.scope == "every width", str(certificate)
 
 
-@pytest.mark.parametrize("row", claims.FALSE, ids=label)
+@pytest.mark.parametrize("row", marked(claims.FALSE))
 def test_refuted_with_a_witness_that_reproduces(row):
     _, model, symmetry = row
     certificate = qx.verify(model, symmetry)
@@ -43,7 +49,7 @@ def test_refuted_with_a_witness_that_reproduces(row):
     assert found > 1e-9
 
 
-@pytest.mark.parametrize("row", claims.FALSE, ids=label)
+@pytest.mark.parametrize("row", marked(claims.FALSE))
 def test_laws_alone_prove_nothing_false(row):
     """The laws must be sound without the search for a counterexample that runs before them."""
     from quotax.certify.every_width import prove_for_every_width

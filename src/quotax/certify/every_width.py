@@ -10,19 +10,12 @@ from quotax.artifacts import Model, Trace
 from quotax.certify.statement import array, element_of, moved, ranges
 from quotax.certify.towers import prove_equal
 from quotax.errors import ArchitectureError, QuotaxError
-from quotax.interpret.laws import (
-    Algebra,
-    Constant,
-    LawMissing,
-    Laws,
-    Lemmas,
-    StructureDiffers,
-    Tensor,
-    TooLarge,
-    read_together,
-)
+from quotax.interpret.laws.algebra import Algebra, TooLarge
+from quotax.interpret.laws.lemmas import Lemmas
+from quotax.interpret.laws.lockstep import LawMissing, StructureDiffers, read_together
+from quotax.interpret.laws.reading import Laws
 from quotax.interpret.laws.showing import law_text, poly_text
-from quotax.interpret.laws.tensors import NoLaw, expanded, find_law
+from quotax.interpret.laws.tensors import Constant, NoLaw, Tensor, expanded, find_law
 from quotax.symmetry import Action, Group
 
 _LEMMAS = Lemmas(lambda left, right: bool(prove_equal(left, right, 5.0)))

@@ -8,12 +8,12 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Trace
-from quotax.interpret.laws import Algebra, Element, Tensor
 from quotax.interpret.laws import indices as ix
-from quotax.interpret.laws.algebra import Poly
+from quotax.interpret.laws.algebra import Algebra, Poly
+from quotax.interpret.laws.elements import Element
 from quotax.interpret.laws.indices import Index, Range
 from quotax.interpret.laws.pointwise import exponential, logarithm
-from quotax.interpret.laws.tensors import Dims, NoLaw, flat, free_indices, place
+from quotax.interpret.laws.tensors import Dims, NoLaw, Tensor, flat, free_indices, place
 from quotax.symmetry import (
     ELEMENT,
     INVERSE,

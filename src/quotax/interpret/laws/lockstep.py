@@ -11,10 +11,10 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.interpret.evaluate import _fold
 from quotax.interpret.laws.reading import Break, Joint, Laws
-from quotax.interpret.laws.rules import RULES
 from quotax.interpret.laws.showing import law_text
 from quotax.interpret.laws.tensors import Constant, NoLaw, Tensor, find_law
 from quotax.interpret.provenance import place
+from quotax.interpret.table import TABLE
 
 _RANDOM = ("random_", "rng_", "threefry")
 _BODIES = ("jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "scan", "while", "cond")
@@ -79,7 +79,8 @@ def _step(equations: Sequence[Any], domain: Laws, args: list[Any], where: str) -
             raise LawMissing(f"`{name}` at {where} draws random numbers")
         results = [_fold(e.primitive, e, [np.asarray(a.arrays[k]) for a in args]) for k, e in enumerate(equations)]
         return [Constant(tuple(row)) for row in zip(*results, strict=True)]
-    rule = RULES.get(name)
+    row = TABLE.get(name)
+    rule: Any = None if row is None else row.laws
     if rule is None:
         raise LawMissing(f"`{name}` at {where} has no entry in the laws column")
     step = Joint(
