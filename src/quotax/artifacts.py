@@ -186,9 +186,13 @@ class Witness:
     def from_dict(cls, data: Mapping[str, Any]) -> Witness:
         """A witness that `to_dict` wrote, lists as arrays again."""
         return cls(
-            dict(data["sizes"]),
-            *(_restored(data[k]) for k in ("params", "element", "inputs", "output", "transformed_output")),
-            _restored(data.get("transformed_params")),
+            sizes=dict(data["sizes"]),
+            params=_restored(data["params"]),
+            element=_restored(data["element"]),
+            inputs=_restored(data["inputs"]),
+            output=_restored(data["output"]),
+            transformed_output=_restored(data["transformed_output"]),
+            transformed_params=_restored(data.get("transformed_params")),
         )
 
     @property
