@@ -28,7 +28,7 @@ def verify(
     symmetry: Symmetry,
     *,
     sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
-    budget_seconds: float = 60.0,
+    budget_seconds: float = 20.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Certificate:
@@ -37,7 +37,7 @@ def verify(
     Random small rationals are tried first. Where they find no difference, the transformation law of every tensor is
     followed through the model, which proves the identity for every width; where a law is missing, the identity is
     proved in exact arithmetic at small widths. `sizes` asks for exact proofs at these widths instead (one dict, or
-    several). The certificate is true only for a proof; its `scope` says where it holds.
+    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its `scope` says where it holds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

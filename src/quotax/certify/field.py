@@ -30,13 +30,23 @@ Sign = Literal["positive", "nonnegative", "real"]
 PRODUCT_LIMIT = 40_000_000
 """Largest product of term counts that is multiplied out: about ten seconds of flint, which cannot be interrupted."""
 TERM_LIMIT = 400_000
-GCD_LIMIT = 3_000
+GCD_PRODUCTS = 1_000_000
 FACTOR_LIMIT = 1_500
 INDICATOR_LIMIT = 8
+POWER_LIMIT = 64
+"""Exponents with a larger numerator or denominator (0.01 in binary, a mask of -1e30) are left unevaluated."""
+DEGREE_LIMIT = 512
+"""Largest degree of a polynomial that is factored: flint may go dense, and ends the process without memory."""
 
 
 class Undecided(Exception):
     """The proof stops here; the message says why."""
+
+
+class Swollen(Undecided):
+    """An intermediate value has too many terms; `index` is the pair that was being compared."""
+
+    index: int = 0
 
 
 class Restart(Exception):
@@ -47,6 +57,11 @@ class Restart(Exception):
         super().__init__(key, order)
         self.key = key
         self.order = order
+
+
+def small(power: sp.Rational) -> bool:
+    """Whether a power may be written out."""
+    return abs(power.p) <= POWER_LIMIT and power.q <= POWER_LIMIT
 
 
 class Frac(NamedTuple):
@@ -83,18 +98,22 @@ class Hints:
     """Whether f [f = 0] = 0 may be used: not when f divides a denominator, where n/d says nothing at f = 0."""
     expand: bool = False
     """Whether tanh is written through exp and angles are split."""
+    products: int = PRODUCT_LIMIT
+    """Largest product of term counts."""
+    shared: frozenset[sp.Basic] = frozenset()
+    """Nodes that both sides seem to have in common: cut points."""
 
 
 @dataclass
 class ExponentBasis:
     """Arguments of exp, linearly independent over Q: numerators over one denominator, with distinct leading monomials.
 
-    `members` holds (numerator with leading coefficient 1, generator); the generator stands for the exponential of
-    `payload` times its member.
+    `members` holds (numerator with leading coefficient 1, generators); each generator stands for the exponential of
+    `payload` times its member. There are several where the ratio of two coefficients is no small fraction.
     """
 
     denominator: Poly
-    members: list[tuple[Poly, Generator]] = field(default_factory=list)
+    members: list[tuple[Poly, list[Generator]]] = field(default_factory=list)
 
 
 class Field:
@@ -120,6 +139,7 @@ class Field:
         self._by_kind: dict[Any, list[tuple[Frac, Any]]] = {}
         self._free = hints.towers - 1
         self._regular: dict[str, bool] = {}
+        self._shown: dict[int, sp.Expr] = {}
         for offset, symbol in enumerate(symbols):
             sign = "positive" if symbol.is_positive else "nonnegative" if symbol.is_nonnegative else "real"
             key = ("symbol", symbol.name, offset)
@@ -156,6 +176,8 @@ class Field:
     def root(self, generator: Generator, power: sp.Rational) -> Frac:
         """A rational power of a nonnegative generator, asking for a root of it if there is none yet."""
         exponent = power * generator.order
+        if exponent.q * generator.order > DEGREE_LIMIT:
+            raise Undecided("a root of too high an order")
         if exponent.q != 1:
             raise Restart(generator.key, int(exponent.q))
         return self.power(Frac(self._variables[generator.index], self.one), int(exponent))
@@ -174,9 +196,10 @@ class Field:
             known = self._by_kind.setdefault(kind, [])
             if self._has(argument, ("root", "positive", "zero", "cos", "sin")):
                 for other, found in known[:40]:
-                    if len(other.n) * len(argument.d) + len(argument.n) * len(other.d) < 3000 and not self.subtract(
-                        argument, other
-                    ).n:
+                    if (
+                        len(other.n) * len(argument.d) + len(argument.n) * len(other.d) < 3000
+                        and not self.subtract(argument, other).n
+                    ):
                         self._by_key[key] = found
                         return found
             self._by_key[key] = made = make()
@@ -228,8 +251,8 @@ class Field:
 
     def _guard(self, left: int, right: int) -> None:
         self.check()
-        if left * right > PRODUCT_LIMIT or max(left, right) > TERM_LIMIT:
-            raise Undecided(f"budget of terms exceeded: a product of {left} and {right} terms")
+        if left * right > self.hints.products or max(left, right) > TERM_LIMIT:
+            raise Swollen(f"budget of terms exceeded: a product of {left} and {right} terms")
 
     def times(self, left: Poly, right: Poly) -> Poly:
         """The product in normal form."""
@@ -241,7 +264,7 @@ class Field:
         self.check()
         if left.is_constant() or right.is_constant():
             return self.one
-        if max(len(left), len(right)) > GCD_LIMIT:
+        if len(left) * len(right) > min(GCD_PRODUCTS, self.hints.products):
             common = left.term_content().gcd(right.term_content())
             return self.one if common.is_constant() else common
         return left.gcd(right)
@@ -250,7 +273,7 @@ class Field:
         """Content and irreducible factors with leading coefficient 1; monomials only when the polynomial is long."""
         self.check()
         content: fmpq = fmpq(1)
-        if len(poly) <= FACTOR_LIMIT:
+        if len(poly) <= FACTOR_LIMIT and max(poly.degrees(), default=0) <= DEGREE_LIMIT:
             content, factors = poly.factor()
         else:
             monomial = poly.term_content()
@@ -321,6 +344,8 @@ class Field:
         """An integer power."""
         if exponent < 0:
             value, exponent = self.invert(value), -exponent
+        if exponent * max(1, *value.n.degrees(), *value.d.degrees()) > 4 * DEGREE_LIMIT:
+            raise Undecided("a power of too high a degree")
         result = Frac(self.one, self.one)
         square = value
         while exponent:
@@ -373,9 +398,16 @@ class Field:
         """A string that is the same for the same fraction."""
         return f"{value.n}/{value.d}"
 
+    def meaning(self, generator: Generator) -> sp.Expr:
+        """What the generator stands for, in the network's symbols."""
+        if generator.index not in self._shown:
+            self.check()
+            self._shown[generator.index] = generator.meaning()
+        return self._shown[generator.index]
+
     def expression(self, poly: Poly) -> sp.Expr:
         """The polynomial as a SymPy expression of the network's symbols."""
-        used = [(g, g.meaning()) for g in self.used(poly)]
+        used = [(g, self.meaning(g)) for g in self.used(poly)]
         terms = []
         for exponents, coefficient in poly.to_dict().items():
             term: Any = sp.Rational(int(coefficient.p), int(coefficient.q))
@@ -389,4 +421,3 @@ class Field:
     def show(self, value: Frac) -> sp.Expr:
         """The fraction as a SymPy expression."""
         return self.expression(value.n) / self.expression(value.d)
-

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import sympy as sp
+from flint import fmpq
 
-from quotax.certify.field import Field, Frac, Generator, Poly, Undecided
+from quotax.certify.field import Field, Frac, Generator, Poly, Undecided, small
 from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
@@ -31,6 +32,7 @@ TANH_EXP = "tanh(z) = (exp(2 z) - 1) / (exp(2 z) + 1)"
 ANGLE_SUM = "cos(a + b) = cos(a) cos(b) - sin(a) sin(b), sin(a + b) = sin(a) cos(b) + cos(a) sin(b)"
 
 DENOMINATOR_LIMIT = 400
+ANGLE_TERMS = 4
 Condition = Callable[[Frac, str], None]
 """Records that the function is defined only where a value is nonnegative."""
 
@@ -65,27 +67,40 @@ def exponential(field: Field, value: Frac) -> Frac:
         return field.multiply(result, opaque(field, "exp", [value], sp.exp, "positive"))
     if not missing.is_one():
         members = [(field.times(n, missing), g) for n, g in basis.members]
-        if len({n.monomial(0) for n, _ in members}) < len(members) or any(n.leading_coefficient() != 1 for n, _ in members):
+        if len({n.monomial(0) for n, _ in members}) < len(members) or any(
+            n.leading_coefficient() != 1 for n, _ in members
+        ):
             return field.multiply(result, opaque(field, "exp", [value], sp.exp, "positive"))
         basis.members = members
     cofactor = basis.denominator / common
     basis.denominator = field.times(basis.denominator, missing)
     rest = field.times(value.n, cofactor)
     powers: list[tuple[Generator, sp.Rational]] = []
-    for member, generator in sorted(basis.members, key=lambda m: m[0].monomial(0), reverse=True):
+    for member, generators in sorted(basis.members, key=lambda m: m[0].monomial(0), reverse=True):
         coefficient = rest[member.monomial(0)]
         if coefficient:
             rest = rest - member * coefficient
-            powers.append((generator, sp.Rational(int(coefficient.p), int(coefficient.q)) / generator.payload))
+            powers.append(_multiple(field, member, generators, coefficient))
     if rest:
         lead = rest.leading_coefficient()
-        argument = field.fraction(rest, basis.denominator)
-        made = field.new("exp", "positive", lambda: sp.exp(field.show(argument)), sp.Rational(int(lead.p), int(lead.q)))
-        basis.members.append((rest / lead, made))
-        powers.append((made, sp.Integer(1)))
+        basis.members.append((rest / lead, []))
+        powers.append(_multiple(field, *basis.members[-1], lead))
     if len(powers) > 1 or powers[0][1] != 1:
         field.lemma(EXP_SUM)
     return field.multiply(result, *(field.root(generator, power) for generator, power in powers))
+
+
+def _multiple(
+    field: Field, member: Poly, generators: list[Generator], coefficient: fmpq
+) -> tuple[Generator, sp.Rational]:
+    """The exponential of a multiple of a member of the basis, as a power of one of its generators."""
+    number = sp.Rational(int(coefficient.p), int(coefficient.q))
+    for generator in generators:
+        if small(number / generator.payload):
+            return generator, number / generator.payload
+    argument = field.fraction(member * coefficient, field.exponents.denominator)
+    generators.append(field.new("exp", "positive", lambda: sp.exp(field.show(argument)), number))
+    return generators[-1], sp.Integer(1)
 
 
 def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
@@ -96,9 +111,9 @@ def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
             continue
         exponents = tuple(int(i == generator.index) for i in range(len(field.names)))
         coefficient = rest[exponents]
-        if coefficient:
+        power = sp.Rational(int(coefficient.p), int(coefficient.q))
+        if power and small(power):
             rest = rest - field.variable(generator) * coefficient
-            power = sp.Rational(int(coefficient.p), int(coefficient.q))
             result = field.multiply(result, absolute_power(field, generator.payload, power))
             field.lemma(EXP_LOG)
     return Frac(rest, value.d), result
@@ -138,8 +153,8 @@ def log_absolute(field: Field, f: Poly) -> Frac:
         generator = used[0]
         if generator.kind == "exp":
             field.lemma(LOG_EXP)
-            for member, owner in field.exponents.members:
-                if owner is generator:
+            for member, owners in field.exponents.members:
+                if generator in owners:
                     lead = generator.payload / generator.order
                     number = field.constant(lead).n
                     return field.fraction(member * number, field.exponents.denominator)
@@ -153,11 +168,16 @@ def log_absolute(field: Field, f: Poly) -> Frac:
     return _log_generator(field, Frac(f, field.one))
 
 
+def _shown_log(size: sp.Expr, sure: bool) -> sp.Expr:
+    return sp.log(size if sure else sp.Abs(size, evaluate=False), evaluate=False)
+
+
 def _log_generator(field: Field, base: Frac) -> Frac:
     def make() -> Frac:
-        size = field.show(base)
         sure = known_sign(field, base.n) != "real"
-        return field.value(field.new("log", "real", lambda: sp.log(size if sure else sp.Abs(size)), base))
+        # log z >= 0 where z >= 1; the field cannot see it otherwise.
+        sign = known_sign(field, base.n - field.one) if sure else "real"
+        return field.value(field.new("log", sign, lambda: _shown_log(field.show(base), sure), base))
 
     return field.remember("log", [base], make)
 
@@ -238,14 +258,16 @@ def number_root(field: Field, number: int, q: int) -> Frac:
     return result
 
 
+def _shown_root(size: sp.Expr, q: int) -> sp.Expr:
+    return sp.Function("real_root")(size, q) if q % 2 else sp.Pow(size, sp.Rational(1, q), evaluate=False)
+
+
 def _root_generator(field: Field, base: Frac, q: int) -> Frac:
     def make() -> Frac:
-        meaning = field.show(base)
         sign = "real" if q % 2 and known_sign(field, base.n) == "real" else "nonnegative"
         if known_sign(field, base.n) == "positive":
             sign = "positive"
-        generator = field.new("root", sign, lambda: sp.real_root(meaning, q) if q % 2 else meaning ** sp.Rational(1, q),
-                              (base, q))
+        generator = field.new("root", sign, lambda: _shown_root(field.show(base), q), (base, q))
         field.relate(field.variable(generator) ** (q * generator.order) - base.n)
         field.lemma(ROOT_POWER)
         return field.value(generator)
@@ -267,9 +289,8 @@ def maximum(field: Field, values: Sequence[Frac]) -> Frac:
     for v in values:
         if all(field.subtract(v, other).n for other in distinct):
             distinct.append(v)
-    if field.infinite:
-        below = [v for v in distinct if any(_surely_above(field, field.subtract(w, v)) for w in distinct)]
-        distinct = [v for v in distinct if v not in below]
+    below = [v for v in distinct if any(_never_below(field, w, v) for w in distinct if w is not v)]
+    distinct = [v for v in distinct if v not in below]
     if len(distinct) == 1:
         return distinct[0]
     if len(distinct) == 2:
@@ -290,9 +311,9 @@ def maximum(field: Field, values: Sequence[Frac]) -> Frac:
     return field.add(base, field.multiply(scale, opaque(field, "max0", gaps, _maximum_with_zero, "nonnegative")))
 
 
-def _surely_above(field: Field, gap: Frac) -> bool:
-    parts = factored(field, gap)
-    return parts.sign > 0 and all(known == "positive" for _, _, known in parts.factors)
+def _never_below(field: Field, upper: Frac, lower: Frac) -> bool:
+    parts = factored(field, field.subtract(upper, lower))
+    return parts.sign > 0 and all(known != "real" for _, _, known in parts.factors)
 
 
 def _maximum_with_zero(*values: sp.Expr) -> sp.Expr:
@@ -366,7 +387,7 @@ def cosine_and_sine(field: Field, value: Frac) -> tuple[Frac, Frac]:
     """Both at once, tied by cos^2 + sin^2 = 1; sums of angles are taken apart on the second attempt."""
     if not value.n:
         return field.constant(1), field.constant(0)
-    if field.hints.expand and len(value.n) > 1:
+    if field.hints.expand and 1 < len(value.n) <= ANGLE_TERMS:
         field.lemma(ANGLE_SUM)
         cosine, sine = field.constant(1), field.constant(0)
         for exponents, coefficient in sorted(value.n.to_dict().items()):
@@ -390,5 +411,3 @@ def cosine_and_sine(field: Field, value: Frac) -> tuple[Frac, Frac]:
     if sign < 0:
         field.lemma(ODD)
     return cosine, field.scale(sine, sign)
-
-

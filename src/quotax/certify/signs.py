@@ -14,9 +14,15 @@ from flint import fmpq
 
 from quotax.certify.field import Field, Frac, Poly, Sign
 
+IS_POSITIVE, IS_ZERO = sp.Function("positive"), sp.Function("zero")
+"""How indicators are shown; SymPy folds nested piecewise expressions at great cost, even unevaluated ones."""
+
 SCALE = "max(c z, 0) = c max(z, 0) for c > 0"
 FLIP = "[-z > 0] = 1 - [z >= 0]"
 ONE_HOT = "[t = v] [t = w] = 0 for v != w"
+SIGN_TERMS = 2_000
+CASE_TERMS = 60
+"""Longest polynomial whose indicators are gone through one by one."""
 SEPARATE_LIMIT = 3
 """With more factors of unknown sign than this, their product gets one indicator (2^k terms otherwise)."""
 
@@ -30,11 +36,22 @@ class Factored(NamedTuple):
 
 
 def known_sign(field: Field, poly: Poly) -> Sign:
-    """Positive or nonnegative when every monomial is, with a positive coefficient; `real` when that says nothing."""
+    """What the form of a polynomial says of its sign; `real` when that is nothing.
+
+    Positive or nonnegative when every monomial is, with a positive coefficient; else by the two cases of the newest
+    indicator.
+    """
     if field.infinite and poly.degrees()[field.infinite.index] == 1:
         # Larger than anything finite: the sign of f is the sign of its coefficient.
         return known_sign(field, poly.derivative(field.infinite.index))
-    if len(poly) > 2000 or any(coefficient < 0 for coefficient in poly.coeffs()):
+    if len(poly) > SIGN_TERMS:
+        return "real"
+    found = _sign_by_monomials(field, poly)
+    return found if found != "real" else _sign_by_cases(field, poly)
+
+
+def _sign_by_monomials(field: Field, poly: Poly) -> Sign:
+    if any(coefficient < 0 for coefficient in poly.coeffs()):
         return "real"
     used = field.used(poly)
     best: Sign = "nonnegative"
@@ -50,6 +67,25 @@ def known_sign(field: Field, poly: Poly) -> Sign:
         if strict:
             best = "positive"
     return best
+
+
+def _sign_by_cases(field: Field, poly: Poly) -> Sign:
+    """With h = [f > 0]: where h = 1, p = q f + r with f > 0; where h = 0, p = q (-f) + r with -f >= 0."""
+    generator = next((g for g in field.used(poly) if g.kind == "positive"), None)
+    if generator is None or len(poly) > CASE_TERMS:
+        return "real"
+    signs: list[Sign] = []
+    for value, size in ((1, generator.payload), (0, -generator.payload)):
+        part = poly.subs({field.names[generator.index]: value})
+        known = known_sign(field, part)
+        if known == "real":
+            quotient, rest = divmod(part, size)
+            if quotient and known_sign(field, quotient) != "real":
+                known = known_sign(field, rest)
+        if known == "real":
+            return "real"
+        signs.append(known)
+    return "positive" if signs == ["positive", "positive"] else "nonnegative"
 
 
 def factored(field: Field, value: Frac) -> Factored:
@@ -85,9 +121,7 @@ def positive(field: Field, f: Poly) -> Poly:
     """The indicator [f > 0]."""
 
     def make() -> Poly:
-        generator = field.new(
-            "positive", "nonnegative", lambda: sp.Piecewise((1, field.expression(f) > 0), (0, True)), f
-        )
+        generator = field.new("positive", "nonnegative", lambda: IS_POSITIVE(field.expression(f)), f)
         h = field.variable(generator)
         field.relate(h * h - h)
         return h
@@ -100,7 +134,7 @@ def vanishing(field: Field, f: Poly) -> Poly:
     h = positive(field, f) if known_sign(field, f) == "real" else None
 
     def make() -> Poly:
-        generator = field.new("zero", "nonnegative", lambda: sp.Piecewise((1, sp.Eq(field.expression(f), 0)), (0, True)), f)
+        generator = field.new("zero", "nonnegative", lambda: IS_ZERO(field.expression(f)), f)
         z = field.variable(generator)
         field.relate(z * z - z)
         if h is not None:

@@ -16,7 +16,7 @@ What is not found equal is *not proved*, never refuted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -25,13 +25,17 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, Not, Or
 
 from quotax.certify import functions, signs
-from quotax.certify.field import Field, Frac, Hints, Restart, Undecided
+from quotax.certify.field import Field, Frac, Hints, Restart, Swollen, Undecided, small
+from quotax.certify.sharing import nodes, private_symbols, shared_nodes, symbols_of
 
 NONZERO = "denominators are not zero"
+SHARED = "a part that both sides have in common is named once"
+FIRST_PRODUCTS = 100_000
+"""Product of term counts above which common parts are looked for."""
+CUT_TERMS = 16
 RESTART_LIMIT = 40
-ORDER_LIMIT = 64
-"""Roots of higher order than this stay unevaluated powers."""
 RESIDUAL_TERMS = 40
+RESIDUAL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -65,23 +69,36 @@ def prove_equal(left: Sequence[sp.Expr], right: Sequence[sp.Expr], budget_second
         return Verdict(True)
     deadline = time.monotonic() + budget_seconds
     sides = [side for pair in pairs for side in pair]
-    verdict = _attempt(pairs, Hints(towers=_towers(sides)), deadline)
-    if not verdict and any(side.has(sp.tanh, sp.sin, sp.cos) for side in sides) and time.monotonic() < deadline:
-        second = _attempt(pairs, Hints(towers=_towers(sides), expand=True), deadline)
-        verdict = second if second else verdict
+    towers = _towers(sides)
+    try:
+        verdict = _attempt(pairs, Hints(towers=towers, products=FIRST_PRODUCTS), deadline)
+    except Swollen:
+        firsts, seconds = zip(*pairs, strict=True)
+        shared = shared_nodes(firsts, seconds)
+        verdict = _last_attempt(pairs, Hints(towers=towers, shared=shared), deadline)
+        if not verdict:
+            verdict = _last_attempt(pairs, Hints(towers=towers), deadline)
+    for kinds, hints in (
+        ((sp.tanh, sp.sin, sp.cos), Hints(towers=towers, expand=True, products=FIRST_PRODUCTS)),
+        # f [f = 0] = 0 may hide a common factor of an argument; without it the factor is seen.
+        ((sp.Piecewise, sp.sign), Hints(towers=towers, vanishing=False)),
+    ):
+        if not verdict and time.monotonic() < deadline and any(isinstance(n, kinds) for n in nodes(sides)):
+            other = _last_attempt(pairs, hints, deadline)
+            verdict = other if other else verdict
     return verdict
 
 
-def _towers(sides: Iterable[sp.Expr]) -> int:
+def _last_attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Verdict:
+    try:
+        return _attempt(pairs, hints, deadline)
+    except Swollen as stop:
+        return Verdict(False, stop.index, str(stop))
+
+
+def _towers(sides: Sequence[sp.Expr]) -> int:
     """A first guess of the generators needed: one for each nonlinear node, rounded up so that contexts are reused."""
-    nodes: set[sp.Basic] = set()
-    stack: list[sp.Basic] = list(sides)
-    while stack:
-        node = stack.pop()
-        if node not in nodes:
-            nodes.add(node)
-            stack.extend(node.args)
-    count = sum(not isinstance(n, (sp.Add, sp.Mul, sp.Symbol, sp.Number)) for n in nodes)
+    count = sum(not isinstance(n, (sp.Add, sp.Mul, sp.Symbol, sp.Number)) for n in nodes(sides))
     return 16 * (1 + count // 16)
 
 
@@ -101,7 +118,7 @@ def _attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
 
 
 def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Verdict:
-    walk = Walk([side for pair in pairs for side in pair], hints, deadline)
+    walk = Walk(pairs, hints, deadline)
     field = walk.field
     for index, (a, b) in enumerate(pairs):
         if a == b:
@@ -110,6 +127,9 @@ def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
             difference = field.subtract(walk.value(a), walk.value(b))
             # Fractions that differ in form can still meet after the common denominator is rationalised.
             residue = field.reduce(difference.n)
+        except Swollen as stop:
+            stop.index = index
+            raise
         except Undecided as stop:
             return Verdict(False, index, str(stop), tuple(field.lemmas))
         if hints.vanishing and field.zeros and _touches(field):
@@ -133,16 +153,22 @@ def _touches(field: Field) -> bool:
 def _residual(field: Field, difference: Frac) -> sp.Expr | str:
     if len(difference.n) + len(difference.d) > RESIDUAL_TERMS:
         return f"a numerator of {len(difference.n)} terms over {len(difference.d)} terms"
-    return field.show(difference)
+    field.deadline = time.monotonic() + RESIDUAL_SECONDS
+    try:
+        return field.show(difference)
+    except Undecided:
+        return f"a numerator of {len(difference.n)} terms over {len(difference.d)} terms"
 
 
 class Walk:
     """The value of every node of some expressions in one field, each node once."""
 
-    def __init__(self, sides: Sequence[sp.Expr], hints: Hints, deadline: float) -> None:
+    def __init__(self, pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> None:
         """Make the field of the symbols that occur."""
-        symbols = sorted(set().union(*(side.free_symbols for side in sides)), key=lambda s: (str(s), sp.srepr(s)))
-        infinity = [sp.Dummy("infinity", positive=True)] if any(side.has(sp.oo, -sp.oo) for side in sides) else []
+        firsts, seconds = zip(*pairs, strict=True)
+        sides = [*firsts, *seconds]
+        symbols = sorted(symbols_of(sides), key=lambda s: (str(s), sp.srepr(s)))
+        infinity = [sp.Dummy("infinity", positive=True)] if any(n in (sp.oo, -sp.oo) for n in nodes(sides)) else []
         self.field = Field([*symbols, *infinity], hints, deadline)
         self._memo: dict[sp.Basic, Frac] = {s: self.field.symbol(i) for i, s in enumerate(symbols)}
         if infinity:
@@ -151,6 +177,9 @@ class Walk:
             self._memo[-sp.oo] = self.field.scale(self._memo[sp.oo], -1)
         self._own: dict[sp.Basic, frozenset[tuple[str, ...]]] = {}
         self._open: list[set[tuple[str, ...]]] = []
+        private = private_symbols(firsts, seconds) if hints.shared else frozenset()
+        self._private = [hints.towers + i for i, s in enumerate(symbols) if s in private]
+        self._sums: list[tuple[frozenset[sp.Basic], Frac]] = []
 
     def value(self, node: sp.Basic) -> Frac:
         """The node in the field."""
@@ -159,9 +188,40 @@ class Walk:
             self.field.check()
             self._open.append(set())
             found = self._rule(node)
+            if node in self.field.hints.shared and len(found.n) + len(found.d) > CUT_TERMS:
+                found = self._cut(found)
+                if isinstance(node, sp.Add):
+                    self._sums.append((frozenset(node.args), found))
             self._own[node] = frozenset(self._open.pop())
             self._memo[node] = found
         return found
+
+    def _cut(self, value: Frac) -> Frac:
+        """A generator for the value, less its rational content and its monomial in the symbols of one side."""
+        field = self.field
+        above, below = value.n.term_content().degrees(), value.d.term_content().degrees()
+        scale = field.fraction(field.one * value.n.leading_coefficient(), field.one)
+        for index in self._private:
+            power = above[index] - below[index]
+            if power:
+                variable = Frac(field.variable(field.generators[index]), field.one)
+                scale = field.multiply(scale, field.power(variable, power))
+        rest = field.multiply(value, field.invert(scale))
+        sure = all(signs.known_sign(field, p) == "positive" for p in rest)
+        field.lemma(SHARED)
+        named = functions.opaque(field, "cut", [rest], lambda e: e, "positive" if sure else "real")
+        return field.multiply(scale, named)
+
+    def _sum(self, node: sp.Add) -> Frac:
+        """A sum, with the largest cut points among its partial sums: SymPy flattens x + (y + z), hiding y + z."""
+        rest = set(node.args)
+        terms = []
+        values = {a: self.value(a) for a in node.args}
+        for part, value in sorted(self._sums, key=lambda s: -len(s[0])):
+            if part <= rest:
+                rest -= part
+                terms.append(value)
+        return self.field.add(*terms, *(values[a] for a in node.args if a in rest))
 
     def conditions(self, root: sp.Basic) -> frozenset[tuple[str, ...]]:
         """Where the expression is defined: the conditions of all its nodes."""
@@ -183,7 +243,7 @@ class Walk:
     def _rule(self, node: sp.Basic) -> Frac:
         field = self.field
         if isinstance(node, sp.Add):
-            return field.add(*map(self.value, node.args))
+            return self._sum(node)
         if isinstance(node, sp.Mul):
             return field.multiply(*map(self.value, node.args))
         if isinstance(node, (sp.Integer, sp.Rational, sp.Float)):
@@ -225,7 +285,7 @@ class Walk:
             return functions.exponential(field, self.value(exponent))
         number = sp.Rational(exponent) if isinstance(exponent, (sp.Rational, sp.Float)) else None
         value = self.value(base)
-        if number is not None and number.q <= ORDER_LIMIT and abs(number.p) <= ORDER_LIMIT:
+        if number is not None and small(number):
             if number.p < 0:
                 self._pole(value)
             if number.q == 1:
@@ -337,9 +397,7 @@ UNARY: dict[str, Callable[[Walk, Frac], Frac]] = {
     "sinh": _hyperbolic(-1),
     "cosh": _hyperbolic(1),
     "erf": _odd("erf", sp.erf),
-    "erfc": lambda walk, z: walk.field.subtract(
-        walk.field.constant(1), functions.odd(walk.field, "erf", z, sp.erf)
-    ),
+    "erfc": lambda walk, z: walk.field.subtract(walk.field.constant(1), functions.odd(walk.field, "erf", z, sp.erf)),
     "atan": _odd("atan", sp.atan),
     "asinh": _odd("asinh", sp.asinh),
     "asin": _odd("asin", sp.asin),

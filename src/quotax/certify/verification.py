@@ -26,7 +26,7 @@ def certify(
     *,
     sizes: Sequence[Mapping[str, int]] | None = None,
     draws: int = 24,
-    budget_seconds: float = 60.0,
+    budget_seconds: float = 20.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Certificate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from quotax.artifacts import Model, Trace
@@ -11,21 +12,33 @@ from quotax.symmetry import Group, Permutation
 Sizes = dict[str, int]
 
 
+_ENTRIES = 48
+"""A second width may have at most this many symbols: exact proofs grow fast with them."""
+
+
 def trial_sizes(model: Model, group: Group) -> list[Sizes]:
-    """Two assignments: every axis 2, then every axis 3 but those that a matrix group of the continuous kind acts on.
+    """Two assignments: every axis 2, then as many axes 3 as the number of symbols allows.
 
     A matrix of symbols stays 2 by 2, because its inverse grows fast. Permutations start at 3, where the first element
     that is not its own inverse lives; what acts on pairs stays even.
     """
-    first = dict.fromkeys(model.axis_names, 2)
-    second = dict.fromkeys(model.axis_names, 3)
+    first = {axis: 2 for axis in model.axis_names}
+    kept = {group.each} if group.each else set()
     if group.axis is not None:
         permutes = isinstance(group, Permutation)
-        first[group.axis] = 3 if permutes else 2
-        second[group.axis] = 2 if group.layout == "matrix" and not permutes else 3
-    if group.each is not None:
-        second[group.each] = 2
+        first[group.axis] = 3 if permutes else 2 * group.divisor
+        if group.layout == "matrix":
+            kept.add(group.axis)
+    second = dict(first)
+    for axis in model.axis_names:
+        larger = second | {axis: 3}
+        if axis not in kept and _entries(model, larger) <= _ENTRIES:
+            second = larger
     return [first, second] if first != second else [first]
+
+
+def _entries(model: Model, sizes: Sizes) -> int:
+    return sum(math.prod(spec.shape(sizes)) for spec in (*model.params, *model.inputs))
 
 
 def traceable(model: Model, sizes: list[Sizes]) -> list[Trace]:

@@ -17,7 +17,8 @@ gs: Any = geomstats_jax.activate()
 from geomstats.geometry.base import VectorSpace  # noqa: E402 - the backend must be active first
 from geomstats.geometry.euclidean import CanonicalEuclideanMetric, EuclideanMetric  # noqa: E402
 from geomstats.geometry.fiber_bundle import FiberBundle  # noqa: E402
-from geomstats.geometry.quotient_metric import QuotientMetric  # noqa: E402
+
+from quotax.geomstats_jax.corrections import FlatBundle, corrected_quotient_metric  # noqa: E402
 
 if TYPE_CHECKING:
     from quotax.geometry.space import QuotientSpace
@@ -57,7 +58,7 @@ class ParameterSpace(VectorSpace):
         return gs.eye(self.dim)
 
 
-class SymmetryBundle(FiberBundle):
+class SymmetryBundle(FlatBundle, FiberBundle):
     """The bundle of a network's parameters over its quotient; points of the base are represented by points above."""
 
     def __init__(self, total_space: ParameterSpace, quotient: QuotientSpace) -> None:
@@ -89,19 +90,11 @@ class SymmetryBundle(FiberBundle):
         """The part along the orbit."""
         return self._project(jnp.asarray(tangent_vec), jnp.asarray(base_point))
 
-    def is_horizontal(self, tangent_vec: Any, base_point: Any, atol: float = 1e-5) -> Any:
-        """Whether the vertical part is small (geomstats reduces over two axes, which flat vectors do not have)."""
-        return gs.all(gs.abs(self.vertical_projection(tangent_vec, base_point)) <= atol, axis=-1)
-
-    def is_vertical(self, tangent_vec: Any, base_point: Any, atol: float = 1e-5) -> Any:
-        """Whether the horizontal part is small."""
-        return gs.all(gs.abs(self.horizontal_projection(tangent_vec, base_point)) <= atol, axis=-1)
-
 
 def build(quotient: QuotientSpace) -> ParameterSpace:
     """The total space, with `.fiber_bundle` and `.quotient` equipped."""
     total = ParameterSpace(quotient)
     total.fiber_bundle = SymmetryBundle(total, quotient)
     total.quotient = total.new(equip=False)
-    total.quotient.equip_with_metric(QuotientMetric, total_space=total)
+    total.quotient.equip_with_metric(corrected_quotient_metric(), total_space=total)
     return total

@@ -6,7 +6,6 @@ follows JAX's `jax_enable_x64` at the time of each call. `set_default_dtype("flo
 """
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import jax
@@ -114,10 +113,11 @@ def inexact(x: Any) -> jax.Array:
 def lifted(function: Callable[..., Any], operands: int = 1) -> Callable[..., Any]:
     """`function` taking lists and numbers for its first `operands` arguments, as numpy's functions do."""
 
-    @wraps(function)
     def lifted_function(*args: Any, **kwargs: Any) -> Any:
         return function(*map(operand, args[:operands]), *args[operands:], **kwargs)
 
+    # Not `functools.wraps`: the annotations of the original, which refuse lists, would be taken for this function's.
+    lifted_function.__name__, lifted_function.__doc__ = function.__name__, function.__doc__
     return lifted_function
 
 

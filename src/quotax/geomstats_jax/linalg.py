@@ -73,7 +73,7 @@ def quadratic_assignment(a: Any, b: Any, options: dict[str, Any] | None = None) 
     """SciPy's approximate solution of the quadratic assignment problem, on the host."""
     from scipy.optimize import quadratic_assignment
 
-    return list(quadratic_assignment(np.asarray(a), np.asarray(b), options=options).col_ind)
+    return quadratic_assignment(np.asarray(a), np.asarray(b), options=options).col_ind.tolist()
 
 
 NAMESPACE = {

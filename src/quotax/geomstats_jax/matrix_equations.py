@@ -66,18 +66,20 @@ def nearest_rotation(a: Any) -> jax.Array:
     return _rotation(inexact(a))
 
 
-@jax.custom_jvp
-def _unitary(a: jax.Array) -> jax.Array:
+def _unitary_factor(a: jax.Array) -> jax.Array:
     left, _, right = jnp.linalg.svd(a, full_matrices=False)
     return left @ right
 
 
-@jax.custom_jvp
-def _rotation(a: jax.Array) -> jax.Array:
+def _rotation_factor(a: jax.Array) -> jax.Array:
     left, _, right = jnp.linalg.svd(a, full_matrices=False)
     # Of two rotations that differ in the least singular direction, one has determinant 1.
     flip = jnp.linalg.det(left @ right)
     return left @ right.at[..., -1, :].multiply(jnp.sign(flip)[..., None])
+
+
+_unitary = jax.custom_jvp(_unitary_factor)
+_rotation = jax.custom_jvp(_rotation_factor)
 
 
 # For square A = U P, P Hermitian: U* dA - dA* U = W P + P W with dU = U W, W skew; the same for the nearest rotation.

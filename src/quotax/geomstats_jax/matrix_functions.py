@@ -63,9 +63,7 @@ def _apply(x: jax.Array, scalar: Scalar, general: Callable[..., Any], domain: Sc
     return choose(easy, spectral, general, x)
 
 
-@jax.custom_jvp
-def _logm(x: jax.Array) -> jax.Array:
-    return _apply(x, jnp.log, scipy.linalg.logm, _positive)
+_logm = jax.custom_jvp(lambda x: _apply(x, jnp.log, scipy.linalg.logm, _positive))
 
 
 @_logm.defjvp
@@ -107,9 +105,11 @@ def _log_derivative(x: jax.Array, change: jax.Array) -> jax.Array:
     return choose(easy, spectral, general, x, change)
 
 
-@jax.custom_jvp
-def _sqrtm(x: jax.Array) -> jax.Array:
+def _principal_root(x: jax.Array) -> jax.Array:
     return _apply(x, lambda values: jnp.sqrt(jnp.maximum(values, 0)), scipy.linalg.sqrtm, _semidefinite)
+
+
+_sqrtm = jax.custom_jvp(_principal_root)
 
 
 @_sqrtm.defjvp
@@ -119,10 +119,12 @@ def _(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array,
     return y, solve_sylvester(y, y, change)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _power(x: jax.Array, t: float) -> jax.Array:
+def _principal_power(x: jax.Array, t: float) -> jax.Array:
     general = partial(scipy.linalg.fractional_matrix_power, t=t)
     return _apply(x, lambda values: values**t, general, _positive)
+
+
+_power = jax.custom_jvp(_principal_power, nondiff_argnums=(1,))
 
 
 @_power.defjvp

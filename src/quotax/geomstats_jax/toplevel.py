@@ -77,7 +77,7 @@ def copy(x: Any) -> jax.Array:
     return jnp.array(operand(x), copy=True)
 
 
-def flatten(x: jax.Array) -> jax.Array:
+def flatten(x: Any) -> jax.Array:
     """The entries of `x` in one axis."""
     return jnp.ravel(operand(x))
 
@@ -161,47 +161,58 @@ def divide(a: Any, b: Any, ignore_div_zero: bool = False) -> jax.Array:
     return jnp.where(b != 0, a / jnp.where(b != 0, b, 1), 0)
 
 
-# The index of an assignment: numpy reads lists inside an index as integer arrays, JAX wants them written so.
+# numpy reads lists inside an index as integer arrays, JAX wants them written so.
 def _index(indices: Any) -> Any:
     if isinstance(indices, tuple):
         return tuple(np.asarray(i) if isinstance(i, list | tuple) else i for i in indices)
     return np.asarray(indices) if isinstance(indices, list) else indices
 
 
-def get_slice(x: jax.Array, indices: Any) -> jax.Array:
+def get_slice(x: Any, indices: Any) -> jax.Array:
     """`x[indices]`, with the indices grouped by axis."""
     return array(x)[_index(indices)]
 
 
-# geomstats' conventions: booleans are a mask; a list of tuples is one entry each; an index that names fewer axes than
-# `x` has leaves `axis` free (the batch), and is applied to every copy along it.
+# geomstats' conventions: a list of tuples is one entry each; an index that names fewer axes than `x` has leaves `axis`
+# free (the batch), and is applied to every copy along it.
 def _target(x: jax.Array, values: Any, indices: Any, axis: int) -> Any:
-    if isinstance(indices, bool) or np.asarray(jax.tree.leaves(indices)[0]).dtype == np.bool_:
-        return array(indices)
-    sized = hasattr(indices, "__len__")
-    entries = sized and hasattr(indices[0], "__len__")
+    sized = np.ndim(indices) > 0 if dtypes.is_array(indices) else hasattr(indices, "__len__")
+    entries = sized and np.ndim(indices[0]) > 0
     count = len(indices) if sized else 1
     batched = sized and len(indices) < x.ndim
     if entries:
         indices = tuple(zip(*indices, strict=True))
     if batched:
         return _index((*indices[:axis], slice(None), *indices[axis:]))
-    given = len(values) if hasattr(values, "__len__") else 1
+    given = values.shape[0] if values.ndim else 1
     if given > 1 and given != count:
         raise ValueError(f"`gs.assignment`: {given} values for {count} indices; give one value, or one for each.")
     return _index(indices)
 
 
+# A mask is an array of booleans or nested lists of them; it may be traced when one value goes to all its entries.
+def _mask(indices: Any) -> Any:
+    leaves = jax.tree.leaves(indices)
+    is_mask = bool(leaves) and jnp.result_type(leaves[0]) == np.bool_
+    return (indices if dtypes.is_array(indices) else np.asarray(indices)) if is_mask else None
+
+
 def assignment(x: Any, values: Any, indices: Any, axis: int = 0) -> jax.Array:
     """A copy of `x` with `values` at `indices`."""
     x = array(x)
-    return x.at[_target(x, values, indices, axis)].set(operand(values))
+    values, mask = array(values).astype(x.dtype), _mask(indices)
+    if mask is not None and values.ndim == 0:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), values, x)
+    return x.at[_target(x, values, indices, axis) if mask is None else mask].set(values)
 
 
 def assignment_by_sum(x: Any, values: Any, indices: Any, axis: int = 0) -> jax.Array:
-    """A copy of `x` with `values` added at `indices`."""
+    """A copy of `x` with `values` added at `indices`; an entry that is named twice receives both."""
     x = array(x)
-    return x.at[_target(x, values, indices, axis)].add(operand(values))
+    values, mask = array(values).astype(x.dtype), _mask(indices)
+    if mask is not None and values.ndim == 0:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), x + values, x)
+    return x.at[_target(x, values, indices, axis) if mask is None else mask].add(values)
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> jax.Array:  # noqa: A002 (geomstats' name)
@@ -287,8 +298,7 @@ def trace(x: Any) -> jax.Array:
 
 def polygamma(n: Any, x: Any) -> jax.Array:
     """The n-th derivative of the digamma function."""
-    x = inexact(x)
-    return jsp.polygamma(jnp.asarray(operand(n), x.dtype), x)
+    return jsp.polygamma(array(n).astype(int), inexact(x))
 
 
 def vectorize(
@@ -298,8 +308,8 @@ def vectorize(
     args = arrays(x) if multiple_args else [array(x)]
     try:
         return jnp.vectorize(pyfunc, signature=signature)(*args)
-    except jax.errors.ConcretizationTypeError:
-        # A function that branches on values can only be mapped value by value, on the host.
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        # A function that looks at values can only be mapped value by value, on the host.
         return jax.tree.map(jnp.asarray, np.vectorize(pyfunc, signature=signature)(*map(np.asarray, args)))
 
 

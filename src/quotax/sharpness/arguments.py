@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from quotax.errors import ParameterError, SharpnessError
 
@@ -22,7 +23,7 @@ def check_params(call: str, params: Any) -> Any:
     checked = []
     for path, leaf in leaves:
         name = f"params{jax.tree_util.keystr(path)}"
-        if isinstance(leaf, jax.core.Tracer):
+        if isinstance(leaf, Tracer):
             raise ParameterError(
                 f"`{call}` was called inside jit, grad or vmap ({name} is a tracer): it compiles its "
                 f"own loop, so call it outside."
@@ -95,6 +96,8 @@ def check_batch(call: str, batch: Any, microbatch: Any) -> tuple[int | None, Any
         raise SharpnessError(f"`{call}` needs examples, and batch= has 0 of them.")
     if microbatch is not None:
         microbatch = check_whole(call, "microbatch", microbatch, 1)
+        if microbatch >= arrays[0].shape[0]:
+            microbatch = None  # one chunk
     return microbatch, jax.tree.unflatten(tree, arrays)
 
 

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from quotax.sharpness import vectors
 from quotax.sharpness.ball import Ball
-from quotax.sharpness.vectors import Stack, Vector
+from quotax.sharpness.vectors import combine, finite, select
 
 # A step teaches a new direction when at least this share of it is new; the image of that part is divided by the share,
 # and with it everything in the loss that is not quadratic.
@@ -27,8 +26,8 @@ class Curvature(NamedTuple):
     A ring: `next` is the slot to overwrite, `last` the one written most recently. Empty slots hold zeros.
     """
 
-    directions: Stack
-    images: Stack
+    directions: jax.Array
+    images: jax.Array
     products: jax.Array
     present: jax.Array
     next: jax.Array
@@ -44,31 +43,39 @@ class Curvature(NamedTuple):
         """The curvature along the most recent direction; zero if there is none."""
         return self.products[self.last, self.last]
 
-    def along(self, ball: Ball, v: Vector) -> jax.Array:
+    def along(self, ball: Ball, v: jax.Array) -> jax.Array:
         """The components `<q_i, v>`."""
         return ball.inners(self.directions, v)
 
-    def image_along(self, ball: Ball, v: Vector) -> jax.Array:
+    def image_along(self, ball: Ball, v: jax.Array) -> jax.Array:
         """The products `<H q_i, v>`."""
         return ball.inners(self.images, v)
 
-    def span(self, coefficients: jax.Array) -> Vector:
+    def span(self, coefficients: jax.Array) -> jax.Array:
         """The vector `sum_i c_i q_i`."""
-        return vectors.combine(coefficients, self.directions)
+        return combine(coefficients, self.directions)
 
-    def image(self, coefficients: jax.Array) -> Vector:
+    def image(self, coefficients: jax.Array) -> jax.Array:
         """The vector `sum_i c_i H q_i`."""
-        return vectors.combine(coefficients, self.images)
+        return combine(coefficients, self.images)
 
-    def reject(self, ball: Ball, v: Vector) -> tuple[Vector, jax.Array]:
+    def reject(self, ball: Ball, v: jax.Array) -> tuple[jax.Array, jax.Array]:
         """`v` minus its components along the directions, and those components: done twice, against rounding."""
         first = self.along(ball, v)
-        v = vectors.subtract(v, self.span(first))
+        v = v - self.span(first)
         second = self.along(ball, v)
-        return vectors.subtract(v, self.span(second)), first + second
+        return v - self.span(second), first + second
 
 
-def learn(ball: Ball, known: Curvature, step: Vector, change: Vector) -> Curvature:
+def nothing_known(slots: int, like: jax.Array) -> Curvature:
+    """An empty memory."""
+    stack = jnp.zeros((slots, like.size), like.dtype)
+    products = jnp.zeros((slots, slots), like.dtype)
+    zero = jnp.zeros((), jnp.int32)
+    return Curvature(stack, stack, products, jnp.zeros(slots, bool), zero, zero)
+
+
+def learn(ball: Ball, known: Curvature, step: jax.Array, change: jax.Array) -> Curvature:
     """The memory after seeing the gradient change by `change` along `step`; the oldest direction makes room.
 
     With `step = Q c + s` and s orthogonal to Q, `H s = change - HQ c` up to third order: stored for s, the model maps
@@ -77,37 +84,40 @@ def learn(ball: Ball, known: Curvature, step: Vector, change: Vector) -> Curvatu
     """
     eps = jnp.finfo(known.products.dtype).eps
     slot = known.next
-    others = jnp.arange(known.present.size) != slot
+    others = jnp.arange(known.present.size, dtype=slot.dtype) != slot
     length = ball.norm(step)
     rest, c = known.reject(ball, step)
-    s = vectors.add(rest, known.span(jnp.where(others, 0.0, c)))
+    s = rest + known.span(jnp.where(others, 0.0, c))
     new = ball.norm(s)
-    usable = (length > NOISE * eps * ball.radius) & vectors.finite(change)
+    usable = (length > NOISE * eps * ball.radius) & finite(change)
     fresh = usable & (new > jnp.maximum(FRESH * length, NOISE * eps * ball.radius))
 
-    image = vectors.subtract(change, known.image(jnp.where(others, c, 0.0)))
+    image = change - known.image(jnp.where(others, c, 0.0))
     over = jnp.where(fresh, 1.0 / jnp.where(fresh, new, 1.0), 0.0)
-    q, hq = vectors.scale(over, s), vectors.scale(over, image)
-    directions, images = vectors.put(known.directions, slot, q), vectors.put(known.images, slot, hq)
+    q, hq = over * s, over * image
+    directions, images = known.directions.at[slot].set(q), known.images.at[slot].set(hq)
     after = (slot + 1) % known.present.size
     products = known.products.at[slot, :].set(ball.inners(images, q)).at[:, slot].set(ball.inners(directions, hq))
     grown = Curvature(directions, images, products, known.present.at[slot].set(True), after, slot)
 
-    surprise = vectors.subtract(change, known.image(c))
+    surprise = change - known.image(c)
     largest = jnp.max(jnp.sum(jnp.abs(known.products), axis=1))
     changed = usable & (ball.norm(surprise) > 3 * largest * jnp.maximum(ball.norm(rest), 0.01 * length))
     weights = c / jnp.where(usable, jnp.sum(c * c), 1.0)
     corrected = known._replace(
-        images=jax.tree.map(
-            lambda leaf, e: leaf + jnp.tensordot(weights.astype(e.dtype), e, axes=0), known.images, surprise
-        ),
+        images=known.images + jnp.outer(weights, surprise),
         products=known.products + jnp.outer(known.along(ball, surprise), weights),
     )
-    return vectors.where(fresh, grown, vectors.where(changed, corrected, known))
+    return select(fresh, grown, select(changed, corrected, known))
 
 
 def lanczos(
-    ball: Ball, hessian_vector: Callable[[Vector], Vector], start: Vector, count: int, slots: int, key: jax.Array
+    ball: Ball,
+    hessian_vector: Callable[[jax.Array], jax.Array],
+    start: jax.Array,
+    noise: jax.Array,
+    count: int,
+    slots: int,
 ) -> Curvature:
     """A memory filled by `count` Hessian-vector products at the centre: Krylov directions of `start`, then of noise.
 
@@ -115,32 +125,34 @@ def lanczos(
     gradient is orthogonal to, which is exactly the hard case of the trust-region problem. Fully orthogonalised in the
     metric of the ball, in which `P H P` is symmetric.
     """
-    dtype = vectors.scalar_dtype(start)
-    stack = vectors.zero_stack(slots, start)
-    following, last = jnp.asarray(count % slots, jnp.int32), jnp.asarray(max(count - 1, 0), jnp.int32)
+    empty = nothing_known(slots, start)
     if count == 0:
-        return Curvature(stack, stack, jnp.zeros((slots, slots), dtype), jnp.zeros(slots, bool), following, last)
+        return empty
+    stack = empty.directions
     restart = count - count // 3
 
-    def orthogonalise(directions: Stack, v: Vector) -> Vector:
+    def orthogonalise(directions: jax.Array, v: jax.Array) -> jax.Array:
         for _ in range(2):
-            v = vectors.subtract(v, vectors.combine(ball.inners(directions, v), directions))
+            v = v - combine(ball.inners(directions, v), directions)
         return v
 
-    def extend(i: jax.Array, state: tuple[Stack, Stack, Vector]) -> tuple[Stack, Stack, Vector]:
+    def extend(i: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         directions, images, candidate = state
-        noise, _ = ball.unit(ball.random(jax.random.fold_in(key, i), start))
-        candidate, _ = ball.unit(vectors.where(i == restart, noise, candidate))
+        # Nonlinear in i and entrywise: another direction each time, without another draw.
+        other = ball.horizontal(jnp.sin((i + 1).astype(noise.dtype) * noise))
+        other, _ = ball.unit(other)
+        candidate, _ = ball.unit(jnp.where(i == restart, other, candidate))
         new = orthogonalise(directions, candidate)
         # An exhausted Krylov space continues from noise; an exhausted horizontal space leaves the slot empty.
-        new = vectors.where(ball.norm(new) > 1e-4, new, orthogonalise(directions, noise))
+        new = jnp.where(ball.norm(new) > 1e-4, new, orthogonalise(directions, other))
         q, size = ball.unit(new, floor=1e-4)
         image = hessian_vector(q)
-        good = (size > 0) & vectors.finite(image)
-        q, image = vectors.where(good, (q, image), (vectors.zeros(q), vectors.zeros(q)))
-        return vectors.put(directions, i, q), vectors.put(images, i, image), image
+        good = (size > 0) & finite(image)
+        q, image = jnp.where(good, q, 0.0), jnp.where(good, image, 0.0)
+        return directions.at[i].set(q), images.at[i].set(image), image
 
     directions, images, _ = lax.fori_loop(0, count, extend, (stack, stack, start))
     products = jax.vmap(lambda image: ball.inners(directions, image), out_axes=1)(images)
     present = jax.vmap(ball.norm)(directions) > 0.5
+    following, last = jnp.asarray(count % slots, jnp.int32), jnp.asarray(count - 1, jnp.int32)
     return Curvature(directions, images, products, present, following, last)

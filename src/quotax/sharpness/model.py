@@ -7,24 +7,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.sharpness import vectors
 from quotax.sharpness.ball import Ball
 from quotax.sharpness.curvature import Curvature
 from quotax.sharpness.trust_region import maximise_quadratic
-from quotax.sharpness.vectors import Vector
 
 
 class Proposal(NamedTuple):
     """A feasible candidate, the rise the model promises there (undamped and damped), and the model's top curvature."""
 
-    candidate: Vector
+    candidate: jax.Array
     promise: jax.Array
     damped_promise: jax.Array
     top: jax.Array
 
 
 def propose(
-    ball: Ball, known: Curvature, x: Vector, gradient: Vector, centre_gradient: Vector, damping: jax.Array
+    ball: Ball, known: Curvature, x: jax.Array, gradient: jax.Array, centre_gradient: jax.Array, damping: jax.Array
 ) -> Proposal:
     """Maximise `<g, z-x> + <z-x, (B - damping)(z-x)> / 2` over the ball, for z in span(memory, x, new).
 
@@ -48,7 +46,7 @@ def propose(
     # The secant divided by a small new part of x would be noise.
     trusted = x_x > 0.1 * size_x
     over = jnp.where(trusted, 1.0 / jnp.where(trusted, x_x, 1.0), 0.0)
-    h_x = vectors.scale(over, vectors.subtract(vectors.subtract(gradient, centre_gradient), known.image(x_q)))
+    h_x = over * (gradient - centre_gradient - known.image(x_q))
 
     q_x = known.image_along(ball, u_x)
     B = jnp.zeros((slots + 2, slots + 2), dtype).at[:slots, :slots].set(known.hessian)
@@ -60,10 +58,10 @@ def propose(
     present = jnp.concatenate([known.present, jnp.stack([x_x > 0, jnp.zeros((), bool)])])
     p, _ = _reduced_step(B, slope, here, present, ball.radius, damping)
 
-    ahead = vectors.add(gradient, vectors.add(known.image(p[:slots]), vectors.scale(p[slots], h_x)))
-    rest = vectors.subtract(ahead, vectors.scale(ball.inner(u_x, ahead), u_x))
+    ahead = gradient + known.image(p[:slots]) + p[slots] * h_x
+    rest = ahead - ball.inner(u_x, ahead) * u_x
     rest, _ = known.reject(ball, rest)
-    rest = vectors.subtract(rest, vectors.scale(ball.inner(u_x, rest), u_x))
+    rest = rest - ball.inner(u_x, rest) * u_x
     u_g, g_g = ball.unit(rest, floor=100 * eps * (ball.norm(gradient) + ball.norm(ahead)))
     q_g = known.image_along(ball, u_g)
     B = B.at[:slots, -1].set(q_g).at[-1, :slots].set(q_g).at[-1, -1].set(known.latest)
@@ -72,10 +70,9 @@ def propose(
     slope = slope.at[-1].set(ball.inner(u_g, gradient))
     p, top = _reduced_step(B, slope, here, present.at[-1].set(g_g > 0), ball.radius, damping)
 
-    move = vectors.add(vectors.scale(p[slots], u_x), vectors.scale(p[-1], u_g))
-    move = vectors.add(known.span(p[:slots]), move)
+    move = known.span(p[:slots]) + p[slots] * u_x + p[-1] * u_g
     promise = slope @ p + 0.5 * p @ (B @ p)
-    candidate = ball.feasible(vectors.add(x, move))
+    candidate = ball.feasible(x + move)
     return Proposal(candidate, promise, promise - 0.5 * damping * (p @ p), top)
 
 
@@ -93,10 +90,9 @@ def _reduced_step(
     return jnp.where(present, z - here, 0.0), bound
 
 
-def mirror(ball: Ball, known: Curvature, z: Vector) -> Vector:
-    """Z reflected in the top Ritz vector: close to the quadratic model's other local maximiser, if it has one."""
+def top_direction(ball: Ball, known: Curvature) -> jax.Array:
+    """The unit Ritz vector of the largest known curvature; zero if nothing is known."""
     K, present = known.hessian, known.present
     wall = 10.0 * (jnp.max(jnp.sum(jnp.abs(K), axis=1)) + 1.0)
     ritz = jnp.linalg.eigh(K - jnp.diag(jnp.where(present, 0.0, wall)))[1][:, -1]
-    top, _ = ball.unit(known.span(jnp.where(present, ritz, 0.0)))
-    return vectors.subtract(z, vectors.scale(2.0 * ball.inner(top, z), top))
+    return ball.unit(known.span(jnp.where(present, ritz, 0.0)))[0]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from quotax.sharpness.vectors import Vector, add, scale
+from quotax.sharpness.vectors import Tree
 
 Loss = Callable[..., Any]
 
@@ -28,16 +28,18 @@ def mean_over_chunks(function: Callable[[Any], Any], batch: Any, microbatch: int
 
     def weighted(start: Any, size: int) -> Any:
         part = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), batch)
-        return scale(jnp.asarray(size / count), function(part))
+        return jax.tree.map(lambda leaf: (size / count) * leaf, function(part))
 
     out = jax.eval_shape(lambda: weighted(0, microbatch))
     total = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), out)
     starts = microbatch * jnp.arange(whole)
-    total, _ = lax.scan(lambda sum_, start: (add(sum_, weighted(start, microbatch)), None), total, starts)
-    return add(total, weighted(whole * microbatch, rest)) if rest else total
+    total, _ = lax.scan(
+        lambda sum_, start: (jax.tree.map(jnp.add, sum_, weighted(start, microbatch)), None), total, starts
+    )
+    return jax.tree.map(jnp.add, total, weighted(whole * microbatch, rest)) if rest else total
 
 
-def value_and_gradient(loss: Loss, batch: Any, microbatch: int | None) -> Callable[[Vector], tuple[jax.Array, Vector]]:
+def value_and_gradient(loss: Loss, batch: Any, microbatch: int | None) -> Callable[[Tree], tuple[jax.Array, Tree]]:
     """The map `params -> (L, dL)`; differentiating it forwards keeps the memory of one chunk."""
     derivative = jax.value_and_grad(loss)
     if batch is None:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness import vectors
 from quotax.sharpness.arguments import (
     check_batch,
     check_loss,
@@ -26,6 +25,7 @@ from quotax.sharpness.ball import Space, broken_promises, linear_ball
 from quotax.sharpness.maximiser import RUNNING, STATIONARY, Effort, Found, maximise
 from quotax.sharpness.objective import Loss, value_and_gradient
 from quotax.sharpness.result import Sharpness
+from quotax.sharpness.vectors import layout
 
 CALL = "quotax.sharpness"
 
@@ -49,7 +49,7 @@ def sharpness(
 
     Without `space` the ball is Euclidean and full. With a quotient, delta is horizontal at `params` and its length is
     the quotient's metric. The search is an ascent from several starts: what it returns is reached at `perturbation`,
-    hence a lower bound of the maximum, exact for quadratic losses.
+    hence a lower bound of the maximum; for quadratic losses it converges to the maximum, the hard case included.
 
     Args:
         loss: `loss(params)`, or `loss(params, batch)` when `batch` is given: then a mean over the batch's examples.
@@ -82,30 +82,34 @@ def sharpness(
     microbatch, batch = check_batch(CALL, batch, microbatch)
     check_loss(CALL, loss, params, batch)
     point = None if space is None else check_point(CALL, space, params)
-    dtype = vectors.scalar_dtype(params)
+    flat = layout(params)
+    dtype = flat.dtype
     if tolerance is None:
         tolerance = 1e-6 if jnp.finfo(dtype).bits >= 64 else 1e-4
     elif not (isinstance(tolerance, float | int) and tolerance > 0):
         raise SharpnessError(f"`{CALL}` needs tolerance= positive, got {tolerance!r}; leave it out for the default.")
-    dimension = sum(leaf.size for leaf in jax.tree.leaves(params))
-    memory = min(memory, dimension)
-    effort = Effort(steps, restarts, min(curvature, memory), memory, float(tolerance))
+    memory = min(memory, flat.size)
+    # Room for the history in steps of 64: another number of steps is then no other program.
+    effort = Effort(-(-steps // 64) * 64, restarts, min(curvature, memory), memory)
 
-    found, broken = _run(
-        loss, effort, microbatch, params, batch, point, jnp.asarray(radius, dtype), random_key(CALL, key)
-    )
+    # Drawn by a program of its own, which depends on the size only and is compiled once for all losses.
+    noise = _draw(random_key(CALL, key), (restarts + 1, flat.size), dtype)
+    numbers = (jnp.asarray(radius, dtype), noise, jnp.asarray(steps, jnp.int32), jnp.asarray(tolerance, dtype))
+    found, broken = _run(loss, effort, microbatch, params, batch, point, numbers)
     base = float(found.base)
     if not math.isfinite(base):
         kind = "nan" if math.isnan(base) else "inf"
         nothing = np.zeros(1)
-        zero = vectors.zeros(params)
-        return Sharpness(0.0, zero, 1, nothing, f"loss is {kind} at params", radius, base, nothing, 1)
+        zero = jax.tree.map(jnp.zeros_like, params)
+        return Sharpness(
+            0.0, zero, 1 + effort.curvature, nothing, f"loss is {kind} at params", radius, base, nothing, 1
+        )
     if point is not None:
         _check_promises(space, broken, dtype)
-    taken = int(found.steps)
+    taken = int(found.spent)
     return Sharpness(
         value=float(found.rise),
-        perturbation=found.delta,
+        perturbation=flat.nested(found.delta),
         evaluations=1 + effort.curvature + taken * restarts,
         history=np.asarray(found.history[: taken + 1]),
         status=_status(found, radius, float(jnp.finfo(dtype).eps)),
@@ -143,7 +147,7 @@ def _check_promises(space: Any, broken: tuple[jax.Array, jax.Array], dtype: Any)
 
 
 def _run(
-    loss: Loss, effort: Effort, microbatch: int | None, params: Any, batch: Any, point: Any, radius: Any, key: Any
+    loss: Loss, effort: Effort, microbatch: int | None, params: Any, batch: Any, point: Any, numbers: Any
 ) -> tuple[Found, tuple[jax.Array, jax.Array]]:
     """Compile, or reuse what was compiled for the same loss and effort, and run."""
     arrays = all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point))
@@ -152,10 +156,13 @@ def _run(
             program = _program(loss, effort, microbatch)
         except TypeError:  # a loss that cannot be hashed is compiled every time
             program = _program.__wrapped__(loss, effort, microbatch)
-        return program(params, batch, point, radius, key)
+        return program(params, batch, point, *numbers)
     # A point that is not a pytree keeps its arrays in closures: they become constants of a program of its own.
     program = _program.__wrapped__(loss, effort, microbatch, lambda: point)
-    return program(params, batch, None, radius, key)
+    return program(params, batch, None, *numbers)
+
+
+_draw = jax.jit(jax.random.normal, static_argnums=(1, 2))
 
 
 @lru_cache(maxsize=32)
@@ -163,10 +170,11 @@ def _program(
     loss: Loss, effort: Effort, microbatch: int | None, constant: Callable[[], Any] | None = None
 ) -> Callable[..., Any]:
     @jax.jit
-    def program(params: Any, batch: Any, point: Any, radius: Any, key: Any) -> Any:
-        ball = linear_ball(params, constant() if constant else point, radius)
-        search_key, check_key = jax.random.split(key)
-        broken = broken_promises(ball, check_key, params)
-        return maximise(ball, value_and_gradient(loss, batch, microbatch), params, search_key, effort), broken
+    def program(params: Any, batch: Any, point: Any, radius: Any, noise: Any, steps: Any, tolerance: Any) -> Any:
+        point = constant() if constant else point
+        flat = layout(params)
+        ball = linear_ball(params, flat, point, radius)
+        found = maximise(ball, value_and_gradient(loss, batch, microbatch), noise, steps, tolerance, effort)
+        return found, broken_promises(ball, flat, point, noise[0], noise[1])
 
     return program

@@ -208,9 +208,11 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
     def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
         """The skew matrix with these entries above its diagonal."""
         n = self.shape(sizes)[-1]
+        place, sign = np.zeros((n, n), int), np.zeros((n, n), int)
         rows, columns = np.triu_indices(n, 1)
-        upper = jnp.zeros((*coordinates.shape[:-1], n, n), coordinates.dtype).at[..., rows, columns].set(coordinates)
-        return upper - jnp.swapaxes(upper, -1, -2)
+        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+        sign[rows, columns], sign[columns, rows] = 1, -1
+        return _spread(coordinates, place, sign)
 
     def exponential(self, xi: jax.Array) -> jax.Array:
         """The matrix exponential of a skew matrix: a rotation."""
@@ -377,12 +379,15 @@ class ComplexScaling(Group):
 
     def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
         """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
-        n = 2 * coordinates.shape[-2]
-        first, second = self._places(n)
-        a, b = coordinates[..., 0], coordinates[..., 1]
-        zero = jnp.zeros((*coordinates.shape[:-2], n, n), coordinates.dtype)
-        diagonal = zero.at[..., first, first].set(a).at[..., second, second].set(a)
-        return diagonal.at[..., first, second].set(-b).at[..., second, first].set(b)
+        pairs = coordinates.shape[-2]
+        first, second = self._places(2 * pairs)
+        place, sign = np.zeros((2 * pairs, 2 * pairs), int), np.zeros((2 * pairs, 2 * pairs), int)
+        moduli = 2 * np.arange(pairs)
+        place[first, first] = place[second, second] = moduli
+        place[first, second] = place[second, first] = moduli + 1
+        sign[first, first] = sign[second, second] = sign[second, first] = 1
+        sign[first, second] = -1
+        return _spread(coordinates.reshape(*coordinates.shape[:-2], 2 * pairs), place, sign)
 
     def exponential(self, xi: jax.Array) -> jax.Array:
         """The matrix exponential."""
@@ -498,6 +503,13 @@ class SignFlip(_Discrete):
         flat = np.atleast_1d(g).reshape(-1)
         flat[rng.integers(len(flat))] = -1
         return _object(_fractions(flat.reshape(self.shape(sizes))))
+
+
+def _spread(coordinates: jax.Array, place: np.ndarray, sign: np.ndarray) -> jax.Array:
+    """The matrix of coordinates at given places with given signs: a gather, which JAX can transpose."""
+    if not coordinates.shape[-1]:
+        return jnp.zeros((*coordinates.shape[:-1], *place.shape), coordinates.dtype)
+    return coordinates[..., place] * jnp.asarray(sign, coordinates.dtype)
 
 
 def _expm(xi: jax.Array) -> jax.Array:

@@ -77,15 +77,21 @@ class _Array:
 
 @dataclass(frozen=True)
 class _Word:
-    """A product of `g`, `inv(g)` and their transposes: each letter is (inverted, transposed)."""
+    """A number times a product of `g`, `inv(g)` and their transposes: each letter is (inverted, transposed)."""
 
     letters: tuple[tuple[bool, bool], ...]
+    coefficient: sp.Expr = sp.S.One
 
     def inverse(self) -> _Word:
-        return _Word(tuple((not inverted, transposed) for inverted, transposed in reversed(self.letters)))
+        letters = tuple((not inverted, transposed) for inverted, transposed in reversed(self.letters))
+        return _Word(letters, 1 / self.coefficient)
 
     def transpose(self) -> _Word:
-        return _Word(tuple((inverted, not transposed) for inverted, transposed in reversed(self.letters)))
+        letters = tuple((inverted, not transposed) for inverted, transposed in reversed(self.letters))
+        return _Word(letters, self.coefficient)
+
+    def times(self, number: sp.Expr) -> _Word:
+        return _Word(self.letters, number * self.coefficient)
 
 
 _Value = _Array | _Word
@@ -192,12 +198,19 @@ class _Parser:
                 value, function = self.as_array(self.matrix(argument)), _FUNCTIONS[name]
                 return _Array(value.axes, lambda indices: function(value.entry(indices)))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                value = self.as_array(self.matrix(operand))
+                value = self.matrix(operand)
+                if isinstance(value, _Word):
+                    return value.times(sp.S.NegativeOne)
                 return _Array(value.axes, lambda indices: -value.entry(indices))
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 return self.product(self.matrix(left), self.matrix(right), node)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self.power(self.matrix(left), self.constant(right))
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) if (number := self.number(left)) is not None:
+                value = self.matrix(right)
+                if isinstance(value, _Word):
+                    return value.times(number)
+                return _Array(value.axes, lambda indices: number * value.entry(indices))
             case ast.BinOp(left=left, op=op, right=right):
                 return self.elementwise(self.as_array(self.matrix(left)), op, self.as_array(self.matrix(right)), node)
         self.unknown(node)
@@ -240,7 +253,7 @@ class _Parser:
         for (inverted, transposed), a, b in zip(word.letters, path, path[1:], strict=False):
             base = sp.IndexedBase(INVERSE if inverted else ELEMENT)
             terms.append(_index(base, (*batch, b, a) if transposed else (*batch, a, b)))
-        return _total(sp.Mul(*terms), path[1:-1], self.factors)
+        return _total(sp.Mul(word.coefficient, *terms), path[1:-1], self.factors)
 
     def transpose(self, value: _Value) -> _Value:
         if isinstance(value, _Word):
@@ -267,7 +280,7 @@ class _Parser:
 
     def product(self, left: _Value, right: _Value, node: ast.BinOp) -> _Value:
         if isinstance(left, _Word) and isinstance(right, _Word):
-            return _Word(left.letters + right.letters)
+            return _Word(left.letters + right.letters, left.coefficient * right.coefficient)
         if isinstance(left, _Word) and isinstance(right, _Array):
             return self.act(left, right, 0, node)
         if isinstance(right, _Word) and isinstance(left, _Array):
@@ -289,7 +302,7 @@ class _Parser:
         return _Array(left.axes[:-1] + right.axes[1:], entry)
 
     def is_diagonal(self, node: ast.expr) -> bool:
-        """Whether a node is built from `g` of a diagonal group alone: then `@` reads it as a diagonal matrix."""
+        """Whether a node is built from `g` of a diagonal group and numbers: then `@` reads it as a diagonal matrix."""
         if self.group.layout != "diagonal" or not self.group.element_axes:
             return False
         match node:
@@ -298,6 +311,8 @@ class _Parser:
             case ast.Call(func=ast.Name(id="inv"), args=[argument]):
                 return self.is_diagonal(argument)
             case ast.Attribute(attr="T", value=inner) | ast.BinOp(left=inner, op=ast.Pow()):
+                return self.is_diagonal(inner)
+            case ast.UnaryOp(op=ast.USub(), operand=inner) | ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=inner):
                 return self.is_diagonal(inner)
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 return self.is_diagonal(left) and self.is_diagonal(right)

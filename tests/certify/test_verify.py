@@ -1,0 +1,104 @@
+"""`verify` proves what holds, at the widths it says, and refutes every broken twin with a point that reproduces."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import quotax as qx
+from models import BROKEN, TRUE, attention, relu, symmetry
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_a_true_symmetry_is_proved(name):
+    model, claim = symmetry(name)
+    certificate = qx.verify(model, claim)
+    assert certificate.status == "proved", certificate
+    assert bool(certificate)
+    assert "width" in certificate.scope
+    assert certificate.witness is None
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_twin_is_refuted_by_a_witness_that_reproduces(name):
+    model, claim = symmetry(name, BROKEN)
+    certificate = qx.verify(model, claim)
+    assert certificate.status == "refuted"
+    assert not certificate
+    witness = certificate.witness
+    net = model.at(**witness.sizes)
+    inputs = [witness.inputs[spec.name] for spec in model.inputs]
+    before, after = net(witness.params, *inputs), net(witness.transformed_params, *inputs)
+    np.testing.assert_allclose(before, witness.output, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(after, witness.transformed_output, rtol=1e-12, atol=1e-12)
+    assert np.max(np.abs(before - after)) == pytest.approx(witness.difference)
+    assert witness.difference > 0
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_witness_moves_its_params_by_its_own_element(name):
+    # The action once more, by the compiled route that `verify` does not use.
+    from quotax.lower import lower_action
+
+    model, claim = symmetry(name, BROKEN)
+    witness = qx.verify(model, claim).witness
+    moved = lower_action(claim.bind(model.params), model.params, witness.sizes).act(witness.params, witness.element)
+    for key, array in moved.items():
+        np.testing.assert_allclose(array, witness.transformed_params[key], rtol=1e-12)
+
+
+def test_the_scope_names_the_sizes_that_were_asked_for():
+    model, claim = symmetry("relu scaling")
+    assert qx.verify(model, claim, sizes={"h": 1, "x": 2, "y": 1}).scope == "widths (h=1, x=2, y=1)"
+
+
+def test_tokens_and_masks_take_every_value_that_they_may():
+    @qx.architecture(
+        params={"E": "V D", "W": "y D"}, inputs={"t": qx.Tokens("T", below="V"), "m": qx.Mask("T")}
+    )
+    def bag(p, t, m):
+        return p["W"] @ (m @ p["E"][t])
+
+    true = qx.Symmetry("basis", qx.GL("D"), {"E": "E @ inv(g)", "W": "W @ g"})
+    assert qx.verify(bag, true).status == "refuted"  # rows of E: E @ inv(g) needs W @ inv of the transpose
+    assert qx.verify(bag, qx.Symmetry("basis", qx.GL("D"), {"E": "E @ g.T", "W": "W @ inv(g)"})).status == "proved"
+
+
+def test_a_permutation_is_tried_where_it_differs_from_its_inverse():
+    model, claim = symmetry("permutation: inverse", BROKEN)
+    assert qx.verify(model, claim).witness.sizes["h"] == 3
+
+
+def test_a_model_that_needs_other_sizes_says_so():
+    @qx.architecture(params={"W": "a b"}, inputs={"x": "b"})
+    def picky(p, x):
+        if p["W"].shape[0] != 5:
+            raise ValueError("five rows, please")
+        return jnp.tanh(p["W"] @ x)
+
+    claim = qx.Symmetry("swap", qx.SignFlip("a"), {"W": "g @ W"})
+    with pytest.raises(qx.ArchitectureError, match="Pass sizes that it accepts"):
+        qx.verify(picky, claim)
+    assert qx.verify(picky, claim, sizes={"a": 5, "b": 1}).status == "refuted"
+
+
+def test_what_cannot_be_decided_is_neither_proved_nor_refuted():
+    model, claim = symmetry("linear GL")
+    certificate = qx.verify(model, claim, sizes={"h": 2, "x": 2, "y": 2}, budget_seconds=0.0)
+    assert certificate.status == "undecided"
+    assert not certificate
+    assert "budget" in certificate.residual
+
+
+def test_refusals_name_the_call():
+    _, claim = symmetry("relu scaling")
+    with pytest.raises(qx.ArchitectureError, match=r"`verify\(architecture, ...\)` needs what"):
+        qx.verify(relu.at(h=2, x=2, y=2), claim)
+    with pytest.raises(qx.SymmetryError, match="symmetry must be a `qx.Symmetry`, got 'scale'"):
+        qx.verify(relu, "scale")
+    with pytest.raises(qx.SymmetryError, match="axis 'h', which no parameter has"):
+        qx.verify(attention, claim)
+    with pytest.raises(qx.ArchitectureError, match="unknown axis 'z'"):
+        qx.verify(relu, claim, sizes={"z": 2})
+    odd = qx.Symmetry("rotation", qx.ComplexScaling("h"), {"W1": "g @ W1"})
+    with pytest.raises(qx.SymmetryError, match="must be even, got 3"):
+        qx.verify(relu, odd, sizes={"h": 3, "x": 1, "y": 1})

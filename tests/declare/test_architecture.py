@@ -1,0 +1,225 @@
+"""Declaring, sizing, initialising and calling models."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy as sp
+
+import quotax as qx
+from models import relu
+
+
+@qx.architecture(
+    params={"block": {"W": "head*k x", "bias": "head*k"}, "gain": "x", "scale": "", "kernel": "c x 3 3"},
+    inputs={"x": "t x", "m": qx.Mask("t")},
+    init={"block/bias": 0.5},
+)
+def nested(p, x, m):
+    z = (x * p["gain"]) @ p["block"]["W"].T + p["block"]["bias"]
+    return {"sum": p["scale"] * m @ z, "kernel": jnp.sum(p["kernel"], (1, 2, 3))}
+
+
+SIZES = {"head": 2, "k": 3, "x": 4, "c": 2}
+
+
+def test_a_network_knows_its_sizes_and_shapes():
+    net = nested.at(**SIZES)
+    assert net.shapes == {"block/W": (6, 4), "block/bias": (6,), "gain": (4,), "scale": (), "kernel": (2, 4, 3, 3)}
+    assert net.num_parameters == 24 + 6 + 4 + 1 + 72
+    assert net.sizes == {"head": 2, "k": 3, "x": 4, "c": 2}
+    assert "107 parameters" in repr(net)
+    assert repr(relu) == "Architecture relu(W1: h x, b1: h, W2: y h; x: x)"
+
+
+def test_init_follows_the_rules_and_their_overrides():
+    params = nested.at(head=20, k=30, x=50, c=40).init(jax.random.key(0))
+    assert np.all(params["gain"] == 1)
+    assert params["scale"] == 1
+    assert np.all(params["block"]["bias"] == 0.5)
+    assert np.std(params["block"]["W"]) == pytest.approx(50**-0.5, rel=0.02)
+    assert np.std(params["kernel"]) == pytest.approx((50 * 9) ** -0.5, rel=0.02)
+    assert np.all(relu.at(h=3, x=2, y=1).init(jax.random.key(0))["b1"] == 0)
+
+
+def test_names_decide_what_is_a_gain_and_what_a_bias():
+    axes = dict.fromkeys(("b", "b1", "bq", "b_up", "bias", "beta", "shift", "in_bias", "g", "g1", "gain", "gamma", "scale", "a", "u"), "h")
+    @qx.architecture(params=axes | {"B": "h r"}, inputs={"x": "h"})
+    def model(p, x):
+        return x
+
+    params = model.at(h=2000, r=4).init(jax.random.key(1))
+    kinds = {n: "zero" if np.all(v == 0) else "one" if np.all(v == 1) else "normal" for n, v in params.items()}
+    assert [n for n, kind in kinds.items() if kind == "zero"] == list(axes)[:8]
+    assert [n for n, kind in kinds.items() if kind == "one"] == list(axes)[8:13]
+    assert [n for n, kind in kinds.items() if kind == "normal"] == ["a", "u", "B"]
+
+
+def test_one_parameter_more_changes_no_other():
+    def model(p, x):
+        return x
+
+    small = qx.architecture(params={"W": "h x"}, inputs={"x": "x"})(model).at(h=3, x=2)
+    large = qx.architecture(params={"A": "h", "W": "h x"}, inputs={"x": "x"})(model).at(h=3, x=2)
+    key = jax.random.key(5)
+    assert np.array_equal(small.init(key)["W"], large.init(key)["W"])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64, None])
+def test_init_has_the_dtype_asked_for(dtype):
+    leaves = jax.tree.leaves(nested.at(**SIZES).init(jax.random.key(0), dtype))
+    assert {leaf.dtype for leaf in leaves} == {jnp.dtype(dtype or jnp.float64)}
+
+
+def test_a_network_is_a_pure_function():
+    net = relu.at(h=3, x=2, y=2)
+    params = net.init(jax.random.key(0))
+    xs = jax.random.normal(jax.random.key(1), (5, 2))
+    expected = np.maximum(xs @ params["W1"].T + params["b1"], 0) @ params["W2"].T
+    np.testing.assert_allclose(jax.vmap(net, (None, 0))(params, xs), expected, rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(net)(params, xs[0]), expected[0], rtol=1e-12)
+    assert jax.grad(lambda p: net(p, xs[0]).sum())(params)["W1"].shape == (3, 2)
+
+
+def test_input_axes_of_their_own_may_vary():
+    net = nested.at(**SIZES)
+    params = net.init(jax.random.key(0))
+    for t in (1, 5):
+        out = net(params, jnp.ones((t, 4)), jnp.ones(t))
+        assert {k: v.shape for k, v in out.items()} == {"sum": (6,), "kernel": (2,)}
+
+
+def test_the_function_may_ask_for_the_sizes():
+    @qx.architecture(params={"W": "head*k x"}, inputs={"x": "x"})
+    def heads(p, x, *, sizes):
+        return (p["W"] @ x).reshape(sizes["head"], sizes["k"])
+
+    net = heads.at(head=2, k=3, x=4)
+    assert net(net.init(jax.random.key(0)), jnp.ones(4)).shape == (2, 3)
+    assert heads.expression(head=2, k=1, x=1).shape == (2, 1)
+
+
+def test_tracing_stays_at_the_sizes_asked_for():
+    seen = []
+
+    @qx.architecture(params={"W": "h x"}, inputs={"x": "x"})
+    def model(p, x):
+        seen.append(p["W"].shape)
+        return p["W"] @ x
+
+    net = model.at(h=100_000, x=100_000)
+    assert seen == []
+    assert net.num_parameters == 10**10
+    model.expression(h=2, x=1)
+    qx.verify(model, qx.Symmetry("s", qx.GL("h"), {"W": "g @ W"}))
+    assert max(max(shape) for shape in seen) <= 3
+
+
+def test_expression_is_the_function():
+    x = sp.Symbol("x[0]", real=True)
+    w = [sp.Symbol(f"W1[{i},0]", real=True) for i in range(2)]
+    b = [sp.Symbol(f"b1[{i}]", real=True) for i in range(2)]
+    v = [sp.Symbol(f"W2[0,{i}]", real=True) for i in range(2)]
+    expected = sum(v[i] * sp.Max(0, w[i] * x + b[i]) for i in range(2))
+    expression = relu.expression(h=2, x=1, y=1)
+    assert expression.shape == (1,)
+    assert sp.simplify(expression[0] - expected) == 0
+    assert relu.symbols(h=2, x=1, y=1)["W1"][1, 0] == w[1]
+
+
+def test_expression_keeps_the_pytree_of_the_outputs():
+    outputs = nested.expression(head=1, k=1, x=1, c=1, t=1)
+    assert set(outputs) == {"sum", "kernel"}
+    assert outputs["sum"].shape == (1,)
+
+    @qx.architecture(params={"a": ""}, inputs={"x": ""})
+    def scalar(p, x):
+        return jnp.exp(p["a"] * x)
+
+    assert scalar.expression() == sp.exp(sp.Symbol("a", real=True) * sp.Symbol("x", real=True))
+
+
+def test_tokens_are_integers():
+    @qx.architecture(params={"E": "V D"}, inputs={"t": qx.Tokens("T", below="V")})
+    def embed(p, t):
+        return p["E"][t].sum(0)
+
+    net = embed.at(V=5, D=2)
+    params = net.init(jax.random.key(0))
+    np.testing.assert_allclose(net(params, jnp.array([4, 4])), 2 * params["E"][4])
+    with pytest.raises(qx.ArchitectureError, match="t holds tokens and must be integers, got float64"):
+        net(params, jnp.ones(3))
+    with pytest.raises(qx.ArchitectureError, match="missing size of axis 'V'"):
+        embed.at(D=2)
+
+
+DECLARATIONS = {
+    "no parameters": (dict(params={}, inputs={"x": "x"}), "params must be a non-empty dict"),
+    "axes that are no string": (dict(params={"W": 3}, inputs={"x": "x"}), r"params\['W'\] must be a string of blank-separated axes"),
+    "a bad axis": (dict(params={"W": "h x-1"}, inputs={"x": "x"}), "'x-1' is neither an axis name nor a positive size"),
+    "a size of zero": (dict(params={"W": "h 0"}, inputs={"x": "x"}), "'0' is neither an axis name nor a positive size"),
+    "a bad name": (dict(params={"W/1": "h"}, inputs={"x": "x"}), "the parameter name 'W/1' must be"),
+    "an empty branch": (dict(params={"block": {}}, inputs={"x": "x"}), "is an empty dict"),
+    "inputs that are no dict": (dict(params={"W": "h"}, inputs="x"), "inputs must be a dict"),
+    "tokens without a bound": (dict(params={"W": "h"}, inputs={"x": qx.Tokens("t", below="a b")}), "below must be one axis name or one size"),
+    "too many inputs": (dict(params={"W": "h"}, inputs={"x": "x", "y": "x"}), "cannot be called with the parameters and the 2 declared"),
+    "init of nothing": (dict(params={"W": "h"}, inputs={"x": "x"}, init={"V": 0.0}), "init names 'V', which is no parameter"),
+    "init that is no initialiser": (dict(params={"W": "h"}, inputs={"x": "x"}, init={"W": "zeros"}), "must be a number or a function"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DECLARATIONS)
+def test_declarations_that_are_refused(case):
+    keywords, message = DECLARATIONS[case]
+    with pytest.raises(qx.ArchitectureError, match=message):
+        qx.architecture(**keywords)(lambda p, x: x)
+
+
+def test_inputs_in_another_order_than_the_function_takes_them():
+    with pytest.raises(qx.ArchitectureError, match="inputs are declared as y, x but f takes x, y"):
+
+        @qx.architecture(params={"W": "h"}, inputs={"y": "h", "x": "h"})
+        def f(p, x, y):
+            return x
+
+
+def test_calls_that_are_refused():
+    net = relu.at(h=3, x=2, y=1)
+    params = net.init(jax.random.key(0))
+    x = jnp.ones(2)
+    for sizes, message in [
+        (dict(h=3, x=2, y=1, z=1), "unknown axis 'z'; the axes of relu are h, x, y"),
+        (dict(h=3, x=2), "missing size of axis 'y'; add y=..."),
+        (dict(h=0, x=2, y=1), "axis 'h' needs a positive integer size, got 0"),
+        (dict(h=2.5, x=2, y=1), "axis 'h' needs a positive integer size, got 2.5"),
+    ]:
+        with pytest.raises(qx.ArchitectureError, match=message):
+            relu.at(**sizes)
+    with pytest.raises(qx.ArchitectureError, match="`relu.expression`: missing size of axis 'h', 'y'"):
+        relu.expression(x=2)
+    for arguments, error, message in [
+        ((params,), qx.ArchitectureError, r"takes 1 input\(s\), got 0"),
+        ((params, jnp.ones((5, 2))), qx.ArchitectureError, "x has rank 2 .* use jax.vmap for a batch"),
+        ((params, jnp.ones(4)), qx.ArchitectureError, r"x has shape \(4,\), but its axes 'x' at x=2 give \(2,\)"),
+        (([1], x), qx.ParameterError, "params must be a dict of arrays"),
+        (({**params, "V": x}, x), qx.ParameterError, "unknown V. It has W1, b1, W2"),
+        (({**params, "b1": x}, x), qx.ParameterError, r"params\['b1'\] has shape \(2,\), but its axes 'h' at h=3 give \(3,\)"),
+    ]:
+        with pytest.raises(error, match=message):
+            net(*arguments)
+
+
+def test_an_initialiser_of_the_wrong_shape_is_refused():
+    model = qx.architecture(params={"W": "h x"}, inputs={"x": "x"}, init={"W": lambda k, s, d: jnp.zeros(3, d)})(lambda p, x: x)
+    with pytest.raises(qx.ArchitectureError, match=r"the initialiser of 'W' returned shape \(3,\)"):
+        model.at(h=2, x=2).init(jax.random.key(0))
+
+
+def test_a_primitive_without_a_row_is_refused_by_name_and_place():
+    @qx.architecture(params={"W": "h h"}, inputs={"x": "h"})
+    def model(p, x):
+        return jnp.linalg.svd(p["W"])[1] + x
+
+    with pytest.raises(qx.UnsupportedPrimitiveError, match=r"svd.*test_architecture.py") as caught:
+        model.expression(h=2)
+    assert "What to do" in str(caught.value)

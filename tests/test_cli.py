@@ -1,0 +1,52 @@
+"""The command line: the demonstration's tables, and what it prints where."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import quotax as qx
+from quotax.cli import main
+from quotax.report import table
+from quotax.report.demo import ATTENTION_SYMMETRIES, RELU_SYMMETRIES, attention_model, relu_network
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"quotax {qx.__version__}\n"
+
+
+def test_a_command_is_needed(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert "the following arguments are required: command" in capsys.readouterr().err
+
+
+def test_numbers_stand_to_the_right():
+    assert table(["name", "n"], [["a", "1.5"], ["long", "-10"]]).splitlines()[2:] == ["a     1.5", "long  -10"]
+
+
+@pytest.mark.parametrize(("model", "symmetries"), [(relu_network, RELU_SYMMETRIES), (attention_model, ATTENTION_SYMMETRIES)])
+def test_the_symmetries_of_the_demonstration_hold(model, symmetries):
+    for symmetry in symmetries:
+        assert qx.verify(model, symmetry)
+
+
+@pytest.mark.slow
+def test_the_demonstration_says_what_is_true():
+    code = "from quotax.cli import main; main(['demo'])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
+    assert "... attention: training" in run.stderr
+    rows = re.findall(r"(trained|moved \(loss changes by .*\)) +(\S+) +(\S+) +(\S+)$", run.stdout, re.MULTILINE)
+    assert len(rows) == 4
+    for _, _, full, quot in rows:
+        assert float(quot) <= float(full) * (1 + 1e-3)
+    along = [float(match) for match in re.findall(r"% +(\S+e-\d+)$", run.stdout, re.MULTILINE)]
+    assert len(along) == 2
+    assert max(along) < 1e-4
+    assert run.stdout.count("proved") >= 7
+    assert "refuted" not in run.stdout
