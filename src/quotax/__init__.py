@@ -15,7 +15,15 @@ from quotax.errors import (
     UnsupportedPrimitiveError,
 )
 from quotax.geometry import QuotientSpace
-from quotax.pipeline import quotient, verify
+from quotax.pipeline import (
+    coverage,
+    quotient,
+    verify,
+    verify_equivariance,
+    verify_field,
+    verify_invariant,
+    verify_metric,
+)
 from quotax.sharpness import sharpness
 from quotax.symmetry import (
     GL,
@@ -62,7 +70,12 @@ __all__ = [
     "UnsupportedPrimitiveError",
     "Witness",
     "architecture",
+    "coverage",
     "quotient",
     "sharpness",
     "verify",
+    "verify_equivariance",
+    "verify_field",
+    "verify_invariant",
+    "verify_metric",
 ]

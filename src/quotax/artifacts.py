@@ -69,9 +69,20 @@ class Trace:
 class Model(Protocol):
     """What the stages need to know of an architecture."""
 
-    name: str
-    params: tuple[ArraySpec, ...]
-    inputs: tuple[ArraySpec, ...]
+    @property
+    def name(self) -> str:
+        """What messages and claims call it."""
+        ...
+
+    @property
+    def params(self) -> tuple[ArraySpec, ...]:
+        """Its parameters."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        """Its inputs."""
+        ...
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -86,6 +97,57 @@ class Model(Protocol):
 Status = Literal["proved", "refuted", "undecided"]
 
 
+def _arrays(tree: Any, name: str = "") -> list[tuple[str, Any]]:
+    """The arrays of a tree with their joined names."""
+    if isinstance(tree, Mapping):
+        return [row for key, value in tree.items() for row in _arrays(value, f"{name}/{key}" if name else str(key))]
+    if isinstance(tree, (list, tuple)):
+        return [row for number, value in enumerate(tree) for row in _arrays(value, f"{name}[{number}]")]
+    return [(name, tree)]
+
+
+def _numbers(value: Any, most: int = 24) -> str:
+    """An array on one line: fractions where the numbers are small fractions, its shape when it is long."""
+    from fractions import Fraction
+
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.size > most:
+        return f"array of shape {array.shape}"
+
+    def show(number: Any) -> str:
+        if not isinstance(number, (int, float)) or number != number or number in (float("inf"), float("-inf")):
+            return str(number)
+        near = Fraction(number).limit_denominator(64)
+        return str(near) if float(near) == number else f"{number:.6g}"
+
+    def nest(part: Any) -> str:
+        return f"[{', '.join(map(nest, part))}]" if isinstance(part, list) else show(part)
+
+    return nest(array.tolist())
+
+
+def _plain(tree: Any) -> Any:
+    import numpy as np
+
+    if isinstance(tree, Mapping):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return {"sequence": [_plain(value) for value in tree]}
+    return None if tree is None else np.asarray(tree).tolist()
+
+
+def _restored(tree: Any) -> Any:
+    import numpy as np
+
+    if isinstance(tree, Mapping):
+        if set(tree) == {"sequence"}:
+            return [_restored(value) for value in tree["sequence"]]
+        return {key: _restored(value) for key, value in tree.items()}
+    return None if tree is None else np.asarray(tree)
+
+
 @dataclass(frozen=True)
 class Witness:
     """A counterexample: at `params`, `element` and `inputs` the two outputs differ."""
@@ -97,6 +159,41 @@ class Witness:
     output: Any
     transformed_output: Any
     transformed_params: Any = None
+
+    def lines(self) -> list[str]:
+        """The point, one array a line, and the two outputs."""
+        rows = [f"sizes {', '.join(f'{a}={n}' for a, n in self.sizes.items()) or 'fixed'}"]
+        rows += [f"{name} = {_numbers(value)}" for name, value in _arrays(self.params)]
+        rows += [f"g = {_numbers(self.element)}"]
+        rows += [f"{name} = {_numbers(value)}" for name, value in self.inputs.items()]
+        rows += [f"output {_numbers(value)}" for _, value in _arrays(self.output)]
+        rows += [f"output after the action {_numbers(value)}" for _, value in _arrays(self.transformed_output)]
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; arrays as nested lists."""
+        return {
+            "sizes": dict(self.sizes),
+            "params": _plain(self.params),
+            "element": _plain(self.element),
+            "inputs": _plain(self.inputs),
+            "output": _plain(self.output),
+            "transformed_output": _plain(self.transformed_output),
+            "transformed_params": _plain(self.transformed_params),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Witness:
+        """A witness that `to_dict` wrote, lists as arrays again."""
+        return cls(
+            sizes=dict(data["sizes"]),
+            params=_restored(data["params"]),
+            element=_restored(data["element"]),
+            inputs=_restored(data["inputs"]),
+            output=_restored(data["output"]),
+            transformed_output=_restored(data["transformed_output"]),
+            transformed_params=_restored(data.get("transformed_params")),
+        )
 
     @property
     def difference(self) -> float:
@@ -112,7 +209,8 @@ class Witness:
 class Certificate:
     """What was claimed, whether it holds, and exactly where that was established.
 
-    `bool(certificate)` is true for a proof and nothing else.
+    `bool(certificate)` is true for a proof and nothing else. `str` is the proof, one line a step; `latex` the same for
+    a paper; `to_dict` the same as JSON; `recheck` makes it again.
     """
 
     claim: str
@@ -127,3 +225,85 @@ class Certificate:
     def __bool__(self) -> bool:
         """Whether the claim is proved."""
         return self.status == "proved"
+
+    def __str__(self) -> str:
+        """The claim, what was established and where, and every step with its lemma."""
+        lines = [f"Claim. {self.claim}.", f"Status: {self.status} ({self.scope})."]
+        title = {"proved": "Proof.", "refuted": "Refutation.", "undecided": "What was tried."}[self.status]
+        if self.steps:
+            lines += [title, *(f"  {number}. {step}" for number, step in enumerate(self.steps, 1))]
+        if self.witness is not None:
+            lines += ["Witness.", *(f"  {line}" for line in self.witness.lines())]
+        if self.residual is not None:
+            lines.append(f"Left over: {self.residual}")
+        if self.assumptions:
+            lines += ["Assuming", *(f"  - {assumption}" for assumption in self.assumptions)]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The certificate as a LaTeX proposition with its proof."""
+        steps = "\n".join(f"  \\item {_latex(step)}" for step in self.steps)
+        assuming = "\n".join(f"  \\item {_latex(assumption)}" for assumption in self.assumptions)
+        parts = [f"\\paragraph{{Claim ({_latex(self.status)}, {_latex(self.scope)}).}} {_latex(self.claim)}."]
+        if assuming:
+            parts.append(f"\\noindent Assuming\n\\begin{{itemize}}\n{assuming}\n\\end{{itemize}}")
+        if steps:
+            parts.append(f"\\noindent\\emph{{Steps.}}\n\\begin{{enumerate}}\n{steps}\n\\end{{enumerate}}")
+        if self.residual is not None:
+            parts.append(f"\\noindent Left over: {_latex(self.residual)}")
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the recipe, as JSON values."""
+        return {
+            "claim": self.claim,
+            "status": self.status,
+            "scope": self.scope,
+            "steps": list(self.steps),
+            "assumptions": list(self.assumptions),
+            "witness": None if self.witness is None else self.witness.to_dict(),
+            "residual": self.residual,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+        """A certificate that `to_dict` wrote. It has no recipe: it says what was proved, and cannot prove it again."""
+        witness = data.get("witness")
+        return cls(
+            data["claim"],
+            data["status"],
+            data["scope"],
+            tuple(data.get("steps", ())),
+            tuple(data.get("assumptions", ())),
+            None if witness is None else Witness.from_dict(witness),
+            data.get("residual"),
+        )
+
+    def recheck(self) -> Certificate:
+        """Make the certificate again from the claim; raises when what comes out does not say the same."""
+        from quotax.errors import SymmetryError
+
+        if self.recipe is None:
+            raise SymmetryError(
+                "`certificate.recheck()`: this certificate was read from data and does not know its model; "
+                "verify the claim again, as in qx.verify(architecture, symmetry)."
+            )
+        again = self.recipe()
+        if (again.status, again.scope) != (self.status, self.scope):
+            raise SymmetryError(
+                f"`certificate.recheck()`: the certificate says {self.status} ({self.scope}), "
+                f"made again it says {again.status} ({again.scope})."
+            )
+        return again
+
+
+_TEX = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"} | {c: f"\\{c}" for c in "&%$#_{}"}
+_TEX |= {"≠": r"$\neq$", "α": r"$\alpha$", "δ": r"$\delta$", "→": r"$\to$"}
+_TEX |= {"²": r"$^2$", "⁻¹": r"$^{-1}$", "⁻²": r"$^{-2}$", "ᵀ": r"$^\top$"}
+
+
+def _latex(text: str) -> str:
+    for pair in ("⁻¹", "⁻²"):
+        text = text.replace(pair, "\0" if pair == "⁻¹" else "\1")
+    written = "".join(_TEX.get(c, c) for c in text)
+    return written.replace("\0", _TEX["⁻¹"]).replace("\1", _TEX["⁻²"])

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.certify import certify_at_widths
+from quotax.certify import (
+    Coverage,
+    certify,
+    certify_equivariance,
+    certify_field,
+    certify_measure,
+    certify_metric,
+    probed_model,
+)
+from quotax.certify import coverage as coverage_of
 from quotax.declare import Architecture, Network
 from quotax.errors import ArchitectureError, GeometryError, SymmetryError
 from quotax.geometry import QuotientSpace
@@ -24,8 +33,9 @@ def verify(
 ) -> Certificate:
     """Prove or refute that the model computes the same function at `theta` and at `g . theta`.
 
-    Random small rationals are tried first; where they find no difference, the identity is proved in exact arithmetic
-    for all parameters, inputs and group elements of each width tried. `sizes` replaces the widths (one dict, or
+    Random small rationals are tried first. Where they find no difference, the transformation law of every tensor is
+    followed through the model, which proves the identity for every width; where a law is missing, the identity is
+    proved in exact arithmetic at small widths. `sizes` asks for exact proofs at these widths instead (one dict, or
     several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof;
     its `scope` says where it holds.
 
@@ -34,8 +44,9 @@ def verify(
     ... def net(p, x):
     ...     return p["W2"] @ jax.nn.relu(p["W1"] @ x)
     >>> scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
-    >>> qx.verify(net, scale).status
-    'proved'
+    >>> certificate = qx.verify(net, scale)
+    >>> certificate.status, certificate.scope
+    ('proved', 'every width')
     """
     _check_architecture(architecture, "verify")
     if not isinstance(symmetry, Symmetry):
@@ -49,7 +60,7 @@ def verify(
             )
             for s in listed
         ]
-    return certify_at_widths(
+    return certify(
         architecture,
         symmetry.bind(architecture.params),
         sizes=assignments,
@@ -57,6 +68,63 @@ def verify(
         seed=seed,
         progress=progress,
     )
+
+
+def verify_invariant(
+    architecture: Architecture, symmetry: Symmetry, measure: Callable[[Any], Any], **settings: Any
+) -> Certificate:
+    """Prove or refute that a function of the parameters is constant on orbits: `m(g . theta) = m(theta)`.
+
+    `measure(params)` is a norm, a margin, a conserved quantity: JAX code on the parameters alone.
+    """
+    _check_architecture(architecture, "verify_invariant")
+    return certify_measure(architecture, symmetry.bind(architecture.params), measure, **settings)
+
+
+def verify_metric(
+    architecture: Architecture, symmetry: Symmetry, metric: str | Callable[[Any, Any, Any], Any], **settings: Any
+) -> Certificate:
+    """Prove or refute that a metric is invariant: `m(g . theta; dg . a, dg . b) = m(theta; a, b)`.
+
+    `metric` is `"euclidean"`, or `metric(params, a, b)` in JAX, where `a` and `b` are trees like the parameters.
+    """
+    _check_architecture(architecture, "verify_metric")
+    return certify_metric(architecture, symmetry.bind(architecture.params), metric, **settings)
+
+
+def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, seed: int = 0) -> Certificate:
+    """Prove or refute that the output does not change to first order along a vector field `field(params)`."""
+    _check_architecture(architecture, "verify_field")
+    return certify_field(architecture, lambda p, *xs: architecture.call(p, *xs, sizes={}), field, seed)
+
+
+def verify_equivariance(
+    architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any
+) -> Certificate:
+    """Prove or refute `f(g . theta, g . x) = g . f(theta, x)`.
+
+    The symmetry's action may move real inputs by their names, and it moves `probe`, a vector with the axes `output`
+    that is paired with the output: give the probe the inverse transpose of what moves the output.
+    """
+    _check_architecture(architecture, "verify_equivariance")
+    axes = tuple(tuple(int(f) if f.isdigit() else f for f in axis.split("*")) for axis in output.split())
+    forward = lambda p, *xs: architecture.call(p, *xs, sizes={})  # noqa: E731 - named for the call below
+    spec = ArraySpec("probe", axes)
+    probed = probed_model(architecture, forward, spec)
+    return certify_equivariance(architecture, forward, spec, symmetry.bind(probed.params), **settings)
+
+
+def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
+    """What a derived group, or a list of symmetries with its architecture, leaves open.
+
+    Parameters that no symmetry moves, forms of symmetries that were not searched, primitives that no proof for every
+    width passes, and families whose proof covers less than every width.
+    """
+    model = architecture if architecture is not None else getattr(found, "model", None)
+    if model is None:
+        raise ArchitectureError(f"`coverage(found)`: a list of symmetries needs its architecture too, got {found!r}.")
+    families = [*found, *getattr(found, "discrete", ())]
+    return coverage_of(model, families, getattr(found, "certificates", ()), getattr(found, "ansatz", None))
 
 
 def quotient(

@@ -324,8 +324,13 @@ def gated(activation, gate, linear, readout):
 def test_gated_units():
     gate, linear, readout = (entries(n, 2, 2) for n in "GLR")
     real = sp.diag(*sp.symbols("r0:2", real=True))
-    silu = lambda v: v / (1 + sp.exp(-v))
-    gelu = lambda v: v * (1 + sp.erf(v / sp.sqrt(2))) / 2
+
+    def silu(v):
+        return v / (1 + sp.exp(-v))
+
+    def gelu(v):
+        return v * (1 + sp.erf(v / sp.sqrt(2))) / 2
+
     for activation in (silu, gelu):
         reference = gated(activation, gate, linear, readout)
         assert prove_equal(gated(activation, gate, real * linear, readout * real.inv()), reference)
@@ -337,7 +342,10 @@ def test_quadratic_units_under_an_indefinite_rotation():
     """SO(1, 1) in its rational parametrisation moves the rows of x -> (w0 x)^2 - (w1 x)^2."""
     weight, v = entries("W", 2, 2), entries("x", 2, 1)
     boost = sp.Matrix([[1 + s**2, 2 * s], [2 * s, 1 + s**2]]) / (1 - s**2)
-    value = lambda m: [(m * v)[0] ** 2 - (m * v)[1] ** 2]
+
+    def value(m):
+        return [(m * v)[0] ** 2 - (m * v)[1] ** 2]
+
     assert prove_equal(value(boost * weight), value(weight))
     turn = sp.Matrix([[1 - s**2, -2 * s], [2 * s, 1 - s**2]]) / (1 + s**2)
     assert not prove_equal(value(turn * weight), value(weight))
@@ -441,7 +449,7 @@ def evaluate(node, point):
     if node.is_number and not node.args:
         return float(node)
     if isinstance(node, sp.Piecewise):
-        return next(evaluate(branch, point) for branch, test in node.args if test == True or evaluate(test, point))  # noqa: E712
+        return next(evaluate(branch, point) for branch, test in node.args if evaluate(test, point))
     values = [evaluate(a, point) for a in node.args]
     name = node.func.__name__
     if name == "Pow":

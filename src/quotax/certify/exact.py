@@ -28,22 +28,22 @@ def certify_at_widths(
     budget_seconds: float = 20.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
+    searched: bool = False,
 ) -> Certificate:
     """Prove or refute that `f(g . theta, x) = f(theta, x)` at small widths.
 
     A counterexample is looked for first. If none turns up, the identity is proved for all parameters, inputs and
     group elements of each width, in exact arithmetic. The budget is for one width; a width that it does not suffice
-    for is not in the scope, and the certificate is undecided when none is.
+    for is not in the scope, and the certificate is undecided when none is. `searched` says that the counterexample has
+    been looked for already.
     """
     traces = traceable(model, [dict(s) for s in sizes] if sizes else trial_sizes(model, action.group))
-    claim = f"{model.name} is invariant under {action.name}: {action.group}, " + ", ".join(
-        f"{key} -> {text}" for key, text in action.symmetry.action.items()
-    )
+    claim = claim_of(model, action)
     rng = np.random.default_rng(seed)
     for trace in traces:
         action.group.check_sizes(trace.sizes)
         progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
-        witness = find_witness(trace, action, rng, draws)
+        witness = None if searched else find_witness(trace, action, rng, draws)
         if witness is not None:
             steps = (f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}",)
             return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", steps, witness=witness)
@@ -63,6 +63,12 @@ def certify_at_widths(
     scope = "widths " + " and ".join(f"({sizes_text(trace.sizes)})" for trace in proved)
     notes = [*assumptions, *([f"not established {failure}"] if failure else [])]
     return Certificate(claim, "proved", scope, (*steps, *(f"by {lemma}" for lemma in lemmas)), tuple(notes))
+
+
+def claim_of(model: Model, action: Action) -> str:
+    """The claim in one sentence."""
+    moves = ", ".join(f"{key} -> {text}" for key, text in action.symmetry.action.items())
+    return f"{model.name} is invariant under {action.name}: {action.group}, {moves}"
 
 
 def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Verdict, str]:

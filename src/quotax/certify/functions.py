@@ -211,8 +211,9 @@ def rational_power(field: Field, value: Frac, exponent: sp.Rational, defined: Co
                 pieces.append(field.power(Frac(f, field.one), e // q))
             else:
                 pieces.append(absolute_power(field, Frac(f, field.one), sp.Rational(e, q)))
-    if len(odd) == 1 and (f := odd[0][0]):
-        whole, part = divmod(odd[0][1], q)
+    if len(odd) == 1:
+        f, power = odd[0]
+        whole, part = divmod(power, q)
         # On the domain sign * f >= 0, so |f| = sign * f; an odd real root commutes with the sign.
         size = Frac(f * sign, field.one)
         pieces.append(field.power(size, whole))

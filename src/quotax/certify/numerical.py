@@ -5,7 +5,8 @@ What is found is a refutation, because both outputs are exact enough to tell apa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -13,27 +14,41 @@ import jax
 import numpy as np
 import sympy as sp
 from jax.extend.core import jaxpr_as_fun
+from scipy.linalg import expm
 
 from quotax.artifacts import ArraySpec, Trace, Witness
-from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, read, variable
+from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, read, variable
 from quotax.trees import nest
 
 TOLERANCE = 1e-7
 """Relative difference above which two float64 outputs are different functions' values, not one value rounded twice."""
+
+ROUNDING = 1e-11
+"""Differences below this times the usual size of the outputs are rounding, whatever the output at that point."""
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(jaxpr: Any, batched: bool) -> Callable[..., Any]:
+    """The traced function; kept, so that several claims about one model compile it once."""
+    run = jaxpr_as_fun(jaxpr)
+    return jax.jit(jax.vmap(run) if batched else run)
 
 
 def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int) -> Witness | None:
     """A counterexample among random small rationals, or nothing."""
     samples = [_draw(trace, action, rng) for _ in range(draws)]
     with jax.enable_x64(True):
-        # One function for all traces' calls: jit keys its cache on it, so each trace compiles once.
-        run = jax.jit(jax.vmap(jaxpr_as_fun(trace.jaxpr)))
+        run = _compiled(trace.jaxpr, True)
         before = run(*_batched(trace, samples, "params"))
         after = run(*_batched(trace, samples, "moved"))
+    # At rationals an output can vanish exactly where its terms do not: what is lost to rounding there is measured
+    # against the outputs at all the points.
+    sizes = [np.asarray(o)[np.isfinite(np.asarray(o))] for o in (*before, *after)]
+    floor = ROUNDING * max((float(np.median(np.abs(o))) for o in sizes if o.size), default=0.0)
     for i, sample in enumerate(samples):
         outputs = [np.asarray(o[i]) for o in before]
         transformed = [np.asarray(o[i]) for o in after]
-        if _differ(outputs, transformed):
+        if _differ(outputs, transformed, floor):
             return Witness(
                 sizes=dict(trace.sizes),
                 params=nest({name: _floats(a) for name, a in sample["params"].items()}),
@@ -44,6 +59,85 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
                 transformed_params=nest({name: _floats(a) for name, a in sample["moved"].items()}),
             )
     return None
+
+
+def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 2) -> Witness | None:
+    """A counterexample among random floats: for sizes at which exact elements would take long."""
+    with jax.enable_x64(True):
+        run = _compiled(trace.jaxpr, False)
+        for _ in range(draws):
+            sample = _float_draw(trace, action, rng)
+            inputs = [sample["inputs"][s.name] for s in trace.inputs]
+            before = [np.asarray(o) for o in run(*(sample["params"][s.name] for s in trace.params), *inputs)]
+            after = [np.asarray(o) for o in run(*(sample["moved"][s.name] for s in trace.params), *inputs)]
+            if _differ(before, after):
+                return Witness(
+                    sizes=dict(trace.sizes),
+                    params=nest(sample["params"]),
+                    element=sample["g"],
+                    inputs=sample["inputs"],
+                    output=jax.tree.unflatten(trace.out_tree, before),
+                    transformed_output=jax.tree.unflatten(trace.out_tree, after),
+                    transformed_params=nest(sample["moved"]),
+                )
+    return None
+
+
+def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 8) -> float:
+    """The largest relative difference of the outputs before and after, at random points."""
+    worst = 0.0
+    with jax.enable_x64(True):
+        run = _compiled(trace.jaxpr, False)
+        for _ in range(draws):
+            sample = _float_draw(trace, action, rng)
+            inputs = [sample["inputs"][s.name] for s in trace.inputs]
+            before = run(*(sample["params"][s.name] for s in trace.params), *inputs)
+            after = run(*(sample["moved"][s.name] for s in trace.params), *inputs)
+            for a, b in zip(map(np.asarray, before), map(np.asarray, after), strict=True):
+                finite = np.isfinite(a) & np.isfinite(b)
+                scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), 1e-300)
+                worst = max(worst, float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale)
+    return worst
+
+
+def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[str, Any]:
+    params = {spec.name: rng.normal(size=spec.shape(trace.sizes)) for spec in trace.params}
+    g = _float_element(action, trace, rng)
+    inverse = np.linalg.inv(g) if action.group.layout == "matrix" else None
+    specs = {spec.name: spec for spec in trace.params}
+    split = {
+        name: tuple(f if isinstance(f, int) else trace.sizes[f] for axis in s.axes for f in axis)
+        for name, s in specs.items()
+    }
+    environment: dict[str, Any] = {variable(name): array.reshape(split[name]) for name, array in params.items()}
+    environment |= {ELEMENT: g if g.ndim else g[()]} | ({} if inverse is None else {INVERSE: inverse})
+    moved = dict(params)
+    for entry in action.entries:
+        value = np.broadcast_to(read(entry, environment, trace.sizes, _FLOATS), split[entry.name])
+        moved[entry.name] = np.asarray(value, dtype=float).reshape(params[entry.name].shape)
+    inputs = {s.name: _random_input(rng, s, trace) for s in trace.inputs}
+    return {"params": params, "g": g, "moved": moved, "inputs": inputs}
+
+
+def _float_element(action: Action, trace: Trace, rng: np.random.Generator) -> np.ndarray:
+    """A random element near the identity; exponentials of matrices by SciPy, the rest small rationals: nothing is compiled."""
+    group, scale = action.group, 0.4
+    if group.layout != "matrix" or not group.continuous:
+        return _floats(np.vectorize(sp.Rational, otypes=[object])(group.rational(rng, trace.sizes)))
+    coordinates = scale * rng.normal(size=group.coordinate_shape(trace.sizes))
+    xi = np.asarray(group.algebra(jax.numpy.asarray(coordinates), trace.sizes))
+    xi = xi / np.sqrt(xi.shape[-1])
+    return np.stack([expm(block) for block in xi]) if xi.ndim == 3 else expm(xi)
+
+
+_FLOATS = Arrays(
+    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=len(arrays) > 2),
+    constant=lambda value: float(value),
+    functions={sp.exp: np.exp, sp.log: np.log},
+    power=lambda base, exponent: np.asarray(base, float) ** float(exponent),
+    eye=np.eye,
+)
+"""Arrays of floats."""
 
 
 def _draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[str, Any]:
@@ -122,12 +216,12 @@ def _floats(array: Any) -> np.ndarray:
     return convert(array) if np.size(array) else np.zeros(np.shape(array))
 
 
-def _differ(before: list[np.ndarray], after: list[np.ndarray]) -> bool:
+def _differ(before: list[np.ndarray], after: list[np.ndarray], floor: float = 0.0) -> bool:
     for a, b in zip(before, after, strict=True):
         finite = np.isfinite(a) & np.isfinite(b)
         if np.any(np.isfinite(a) & ~np.isfinite(b) | np.isfinite(b) & ~np.isfinite(a)):
             return True
         scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), float(np.max(np.abs(b[finite]), initial=0.0)))
-        if np.any(np.abs(a[finite] - b[finite]) > TOLERANCE * scale):
+        if np.any(np.abs(a[finite] - b[finite]) > max(TOLERANCE * scale, floor)):
             return True
     return False

@@ -7,7 +7,7 @@ fill it where no shared rule serves, and give the domain its `columns`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import sympy as sp
 from quotax.interpret import contraction, control, movement, reduction, scalars, truth
 from quotax.interpret import symbolic_rules as rules
 from quotax.interpret.domain import Rule, Step
+from quotax.interpret.laws.rules import RULES as LAWS
 from quotax.interpret.movement import identity
 from quotax.interpret.movement import movement as moves
 from quotax.interpret.scalars import unary
@@ -32,7 +33,7 @@ class Row:
         array: a rule for every domain whose values are arrays of numbers (`domain.ArrayDomain`).
         symbolic: SymPy expressions.
         jets: residues or floats with derivatives.
-        laws: transformation laws.
+        laws: transformation laws; these rules see several traces at once, see `laws.reading.Joint`.
     """
 
     primitive: str
@@ -40,7 +41,7 @@ class Row:
     array: Rule | None = None
     symbolic: Rule | None = None
     jets: Rule | None = None
-    laws: Rule | None = None
+    laws: Callable[..., list[Any]] | None = None
 
     def entry(self, column: str) -> Rule | None:
         """The rule in this column."""
@@ -177,7 +178,7 @@ _ROWS = (
     Row("is_finite", symbolic=rules.finite),
 )
 
-TABLE: dict[str, Row] = {row.primitive: row for row in _ROWS}
+TABLE: dict[str, Row] = {row.primitive: replace(row, laws=LAWS.get(row.primitive)) for row in _ROWS}
 """The rows by primitive. `iota` needs none: what has no inputs is a constant."""
 
 CALLS = frozenset({"jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "debug_print"})

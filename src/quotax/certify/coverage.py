@@ -1,0 +1,77 @@
+"""What a set of symmetries leaves open: parameters that nothing moves, forms not tried, primitives without a law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from quotax.artifacts import Certificate, Model
+from quotax.certify.every_width import traces_for
+from quotax.interpret.table import TABLE
+from quotax.symmetry import Symmetry
+
+FORMS = ("linear", "affine", "quadratic")
+"""The ansatz of an infinitesimal symmetry, smallest first; each contains those before it."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What is not covered.
+
+    Attributes:
+        unmoved: parameters that no symmetry moves.
+        untried: forms of infinitesimal symmetries that were not searched.
+        lawless: primitives of the model without a law, so that no proof for every width passes them.
+        narrow: symmetries whose proof does not cover every width, with its scope.
+    """
+
+    unmoved: tuple[str, ...]
+    untried: tuple[str, ...]
+    lawless: tuple[str, ...]
+    narrow: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        """One line a kind."""
+        narrow = ", ".join(f"{name} ({scope})" for name, scope in self.narrow)
+        return "\n".join(
+            [
+                f"parameters that no symmetry moves: {', '.join(self.unmoved) or 'none'}",
+                f"forms that were not tried: {', '.join(self.untried) or 'none'}",
+                f"primitives without a law: {', '.join(self.lawless) or 'none'}",
+                f"proofs of less than every width: {narrow or 'none'}",
+            ]
+        )
+
+
+def coverage(
+    model: Model, symmetries: Iterable[Symmetry], certificates: Iterable[Certificate] = (), tried: str | None = None
+) -> Coverage:
+    """What these symmetries of the model leave open; `tried` is the ansatz of the search that found them."""
+    families = list(symmetries)
+    moved = {entry.name for symmetry in families for entry in symmetry.bind(model.params).entries}
+    unmoved = tuple(spec.name for spec in model.params if spec.name not in moved)
+    untried = FORMS[FORMS.index(tried) + 1 :] if tried in FORMS else FORMS
+    found = traces_for(model)
+    names: dict[str, None] = {}
+    if found is not None:
+        _primitives(found[0].jaxpr, names)
+    lawless = tuple(name for name in names if name != "iota" and (name not in TABLE or TABLE[name].laws is None))
+    narrow = tuple(
+        (symmetry.name, certificate.scope)
+        for symmetry, certificate in zip(families, certificates, strict=False)
+        if certificate.scope != "every width"
+    )
+    return Coverage(unmoved, untried, lawless, narrow)
+
+
+def _primitives(program: Any, names: dict[str, None]) -> None:
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    for equation in jaxpr.eqns:
+        names[equation.primitive.name] = None
+        for value in equation.params.values():
+            for part in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(part, (ClosedJaxpr, Jaxpr)):
+                    _primitives(part, names)

@@ -1,0 +1,137 @@
+"""The ladder of a claim: a counterexample, a proof for every width, exact identities at small widths, in this order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quotax.artifacts import Certificate, Model, Trace, Witness
+from quotax.certify.every_width import Outcome, prove_for_every_width
+from quotax.certify.exact import certify_at_widths, claim_of
+from quotax.certify.numerical import check_numerically, find_float_witness, find_witness
+from quotax.certify.widths import sizes_text, traceable, trial_sizes
+from quotax.errors import ArchitectureError, QuotaxError
+from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
+
+EVERY_WIDTH = "every width"
+"""The scope of a proof that covers all sizes of all axes."""
+
+
+def certify(
+    model: Model,
+    action: Action,
+    *,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+    draws: int = 24,
+    budget_seconds: float = 20.0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Certificate:
+    """Prove or refute that `f(g . theta, x) = f(theta, x)`, for every width if that can be done.
+
+    A counterexample is looked for first, among small rationals at small widths and among floats at the widths that a
+    proof for every width reads. If none turns up, the laws of the tensors are followed through the model; where one is
+    missing, the identity is proved in exact arithmetic at small widths; where that fails too, the claim is undecided,
+    and the largest difference found numerically is reported. `sizes` asks for exact proofs at these widths instead.
+    """
+    settings: dict[str, Any] = {"draws": draws, "budget_seconds": budget_seconds, "seed": seed}
+    if sizes is not None:
+        made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
+    else:
+        made = _ladder(model, action, progress=progress, **settings)
+    return dataclasses.replace(made, recipe=lambda: certify(model, action, sizes=sizes, **settings))
+
+
+def _ladder(
+    model: Model,
+    action: Action,
+    *,
+    draws: int,
+    budget_seconds: float,
+    seed: int,
+    progress: Callable[[str], None],
+) -> Certificate:
+    claim = claim_of(model, action)
+    rng = np.random.default_rng(seed)
+
+    def refuted(witness: Witness, trace: Trace) -> Certificate:
+        steps = [f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"]
+        steps += _first_break(prove_for_every_width(model, action))
+        steps += surviving(model, action)
+        return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", tuple(steps), witness=witness)
+
+    small: list[Trace] = []
+    refusal: ArchitectureError | None = None
+    try:
+        small = traceable(model, trial_sizes(model, action.group))
+    except ArchitectureError as error:
+        refusal = error
+    for trace in small:
+        action.group.check_sizes(trace.sizes)
+        progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
+        witness = find_witness(trace, action, rng, draws)
+        if witness is not None:
+            return refuted(witness, trace)
+    outcome = prove_for_every_width(model, action, progress)
+    if refusal is not None and not outcome.traces:
+        raise refusal
+    for trace in outcome.traces[1:2]:
+        witness = find_float_witness(trace, action, rng, draws=1)
+        if witness is not None:
+            return refuted(witness, trace)
+    if outcome.proved:
+        return Certificate(claim, "proved", _scope(outcome), outcome.steps, outcome.assumptions)
+    progress(f"no proof for every width: {outcome.residual}")
+    fallback = certify_at_widths(
+        model, action, draws=draws, budget_seconds=budget_seconds, seed=seed, progress=progress, searched=True
+    )
+    note = f"not established for every width: {outcome.residual}"
+    if fallback.status == "proved":
+        return dataclasses.replace(fallback, assumptions=(*fallback.assumptions, note))
+    if fallback.status == "refuted":
+        return fallback
+    worst = max((check_numerically(trace, action, rng) for trace in small), default=float("nan"))
+    scope = "numerical checks at " + " and ".join(f"({sizes_text(t.sizes)})" for t in small)
+    residual = f"{note}; {fallback.residual}; the largest relative difference found is {worst:.2g}"
+    steps = (*fallback.steps, *_first_break(outcome))
+    return Certificate(claim, "undecided", scope, steps, fallback.assumptions, residual=residual)
+
+
+def surviving(model: Model, action: Action) -> list[str]:
+    """Which subgroup of a refuted group does leave the function unchanged: weight decay breaks GL(h) to O(h)."""
+    group, symmetry = action.group, action.symmetry
+    for smaller in _SUBGROUPS.get(type(group), ()):
+        restricted = Symmetry(symmetry.name, smaller(group.axis, each=group.each), dict(symmetry.action))
+        try:
+            outcome = prove_for_every_width(model, restricted.bind(model.params))
+        except QuotaxError:
+            continue
+        if outcome.proved:
+            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {_scope(outcome)}"]
+    return []
+
+
+_SUBGROUPS: dict[type[Group], tuple[type[Group], ...]] = {
+    GL: (O, Permutation),
+    O: (Permutation,),
+    Diagonal: (PositiveDiagonal, SignFlip),
+}
+"""Subgroups whose elements have the same form, largest first."""
+
+
+def _scope(outcome: Outcome) -> str:
+    if not outcome.held:
+        return EVERY_WIDTH
+    held = ", ".join(f"{axis}={size}" for axis, size in outcome.held.items())
+    return f"every width of {', '.join(outcome.varied)} at {held}"
+
+
+def _first_break(outcome: Outcome) -> list[str]:
+    if outcome.broken is not None:
+        return [f"the first law to break: {outcome.broken}"]
+    if outcome.residual is not None and outcome.traces:
+        return [f"the laws hold up to the output: {outcome.residual}"]
+    return []

@@ -1,0 +1,169 @@
+"""Metrics, measures, vector fields, equivariance, coverage, models that depend on sizes, and certificates as data."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import quotax as qx
+from quotax.artifacts import Certificate
+
+
+@qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+def linear(p, x):
+    return p["W2"] @ (p["W1"] @ x)
+
+
+@qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
+def relu(p, x):
+    return p["W2"] @ jax.nn.relu(p["W1"] @ x + p["b1"])
+
+
+GENERAL = qx.Symmetry("gl", qx.GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+ROTATE = qx.Symmetry("o", qx.O("h"), {"W1": "g @ W1", "W2": "W2 @ g.T"})
+SCALE = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"})
+
+
+def balance(p):
+    return jnp.trace(p["W1"] @ p["W1"].T @ p["W2"].T @ p["W2"])
+
+
+def mixed(p, a, b):
+    """tr(H^T H a_G^T b_G) + tr(G^T G a_H^T b_H) with G = W2 and H = W1^T."""
+    inner = p["W1"] @ p["W1"].T, p["W2"].T @ p["W2"]
+    return jnp.trace(inner[0] @ a["W2"].T @ b["W2"]) + jnp.trace(inner[1] @ a["W1"] @ b["W1"].T)
+
+
+def test_metrics():
+    assert qx.verify_metric(linear, ROTATE, "euclidean").scope == "every width"
+    assert qx.verify_metric(linear, GENERAL, "euclidean").status == "refuted"
+    assert qx.verify_metric(linear, GENERAL, mixed).scope == "every width"
+    shift = qx.Symmetry("shift", qx.Translation("h"), {"b1": "b1 + g"})
+    assert qx.verify_metric(relu, shift, "euclidean").scope == "every width"
+    with pytest.raises(qx.GeometryError, match="metric must be"):
+        qx.verify_metric(linear, ROTATE, "other")
+
+
+def test_measures():
+    assert qx.verify_invariant(linear, GENERAL, balance).scope == "every width"
+    norm = qx.verify_invariant(linear, GENERAL, lambda p: sum(jnp.sum(v**2) for v in p.values()))
+    assert norm.status == "refuted"
+    assert any("O(h)" in step for step in norm.steps), norm.steps
+
+
+def test_weight_decay_breaks_a_group_to_a_subgroup():
+    @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x", "y": "y"})
+    def loss(p, x, y):
+        error = p["W2"] @ (p["W1"] @ x) - y
+        return jnp.sum(error**2) + 0.1 * (jnp.sum(p["W1"] ** 2) + jnp.sum(p["W2"] ** 2))
+
+    certificate = qx.verify(loss, GENERAL)
+    assert certificate.status == "refuted"
+    assert any("O(h)" in step and "every width" in step for step in certificate.steps), certificate.steps
+    assert qx.verify(loss, qx.Symmetry("o", qx.O("h"), dict(GENERAL.action))).scope == "every width"
+
+
+def test_fields():
+    def good(p):
+        return {"W1": p["W1"], "W2": -p["W2"]}
+
+    def bad(p):
+        return {"W1": p["W1"], "W2": p["W2"]}
+
+    assert qx.verify_field(linear, good).scope == "every width"
+    assert qx.verify_field(linear, bad).status == "refuted"
+
+    def scaling(p):
+        return {"W1": p["W1"], "b1": p["b1"], "W2": -p["W2"]}
+
+    certificate = qx.verify_field(relu, scaling)
+    assert certificate.status == "proved"
+
+
+def test_equivariance():
+    @qx.architecture(params={"a": ""}, inputs={"x": "n d"})
+    def centred(p, x):
+        return p["a"] * (x - x.mean(0))
+
+    turn = qx.Symmetry("turn", qx.O("d"), {"x": "x @ g.T", "probe": "probe @ g.T"})
+    assert qx.verify_equivariance(centred, turn, output="n d").scope == "every width"
+    wrong = qx.Symmetry("turn", qx.O("d"), {"x": "x @ g.T"})
+    assert qx.verify_equivariance(centred, wrong, output="n d").status == "refuted"
+    order = qx.Symmetry("order", qx.Permutation("n"), {"x": "g @ x", "probe": "g @ probe"})
+    assert qx.verify_equivariance(centred, order, output="n d").scope == "every width"
+
+
+def test_coverage():
+    found = qx.coverage([SCALE], relu)
+    assert found.unmoved == ()
+    assert found.lawless == ()
+    assert "none" in str(found)
+    assert qx.coverage([qx.Symmetry("w", qx.PositiveDiagonal("h"), {"W1": "g @ W1"})], relu).unmoved == ("b1", "W2")
+
+
+def test_a_branch_on_the_size_that_the_traces_show_is_not_every_width():
+    @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    def by_size(p, x):
+        z = p["W1"] @ x
+        return p["W2"] @ (jnp.tanh(z) if z.shape[0] > 5 else jax.nn.relu(z))
+
+    scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    certificate = qx.verify(by_size, scale)
+    assert certificate.scope != "every width"
+
+    @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    def both(p, x):
+        z = p["W1"] @ x
+        return p["W2"] @ (jax.nn.leaky_relu(z) if z.shape[0] > 5 else jax.nn.relu(z))
+
+    certificate = qx.verify(both, scale)
+    assert certificate.status == "proved"
+    assert certificate.scope != "every width"
+    assert any("depend" in a or "operations" in a for a in certificate.assumptions)
+
+
+def test_a_branch_beyond_the_traces_is_an_assumption():
+    @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    def far(p, x):
+        z = p["W1"] @ x
+        return p["W2"] @ (jnp.tanh(z) if z.shape[0] > 10**6 else jax.nn.relu(z))
+
+    scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    certificate = qx.verify(far, scale)
+    assert certificate.scope == "every width"
+    assert any("list of operations" in a and "h=23" in a for a in certificate.assumptions)
+
+
+def test_a_loop_over_heads_is_held():
+    @qx.architecture(params={"W1": "head h x", "W2": "y h"}, inputs={"x": "x"})
+    def loop(p, x):
+        return sum(p["W2"] @ jax.nn.relu(p["W1"][k] @ x) for k in range(p["W1"].shape[0]))
+
+    scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1[head,h,x]": "g[h] W1[head,h,x]", "W2": "W2 @ inv(g)"})
+    certificate = qx.verify(loop, scale)
+    assert certificate.status == "proved"
+    assert certificate.scope == "every width of h, x, y at head=2"
+
+
+def test_certificates_are_data_and_can_be_made_again():
+    for symmetry in (SCALE, qx.Symmetry("wrong", qx.Diagonal("h"), dict(SCALE.action))):
+        certificate = qx.verify(relu, symmetry)
+        data = json.loads(json.dumps(certificate.to_dict()))
+        assert str(Certificate.from_dict(data)) == str(certificate)
+        assert certificate.recheck().status == certificate.status
+        assert r"\paragraph{Claim" in certificate.latex()
+        with pytest.raises(qx.SymmetryError, match="read from data"):
+            Certificate.from_dict(data).recheck()
+    assert "[the action]" in str(qx.verify(relu, SCALE))
+
+
+def test_a_refutation_names_the_place():
+    @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    def smooth(p, x):
+        hidden = p["W1"] @ x
+        return p["W2"] @ jnp.tanh(hidden)
+
+    scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    certificate = qx.verify(smooth, scale)
+    assert any("tanh" in s and "test_claims_of_other_kinds.py" in s and "smooth" in s for s in certificate.steps)

@@ -1,0 +1,62 @@
+"""Every row of the table is proved for every width; every broken twin is refuted by a point that reproduces."""
+
+import importlib.util
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import quotax as qx
+
+_spec = importlib.util.spec_from_file_location("claims", Path(__file__).with_name("claims.py"))
+claims = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(claims)
+
+
+def label(row):
+    return row[0].replace(" ", "-")
+
+
+def marked(rows):
+    """The decoders take a second or two each; one of them is kept among the fast tests."""
+    slow = [row for row in rows if row[0].startswith("decoder") and row[0] != "decoder pairs"]
+    return [pytest.param(row, id=label(row), marks=[pytest.mark.slow] if row in slow else []) for row in rows]
+
+
+@pytest.mark.parametrize("row", marked(claims.TRUE))
+def test_proved_for_every_width(row):
+    _, model, symmetry = row
+    certificate = qx.verify(model, symmetry)
+    assert certificate.status == "proved", str(certificate)
+    assert certificate.scope == "every width", str(certificate)
+
+
+@pytest.mark.parametrize("row", marked(claims.FALSE))
+def test_refuted_with_a_witness_that_reproduces(row):
+    _, model, symmetry = row
+    certificate = qx.verify(model, symmetry)
+    assert certificate.status == "refuted", str(certificate)
+    witness = certificate.witness
+    inputs = [witness.inputs[spec.name] for spec in model.inputs]
+    before = model.call(witness.params, *inputs, sizes=witness.sizes)
+    after = model.call(witness.transformed_params, *inputs, sizes=witness.sizes)
+    found = max(
+        float(np.max(np.abs(np.asarray(a) - np.asarray(b))))
+        for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    )
+    assert found == pytest.approx(witness.difference, rel=1e-6)
+    assert found > 1e-9
+
+
+@pytest.mark.parametrize("row", marked(claims.FALSE))
+def test_laws_alone_prove_nothing_false(row):
+    """The laws must be sound without the search for a counterexample that runs before them."""
+    from quotax.certify.every_width import prove_for_every_width
+
+    _, model, symmetry = row
+    assert not prove_for_every_width(model, symmetry.bind(model.params)).proved
+
+
+def test_there_are_enough_broken_twins():
+    assert len(claims.FALSE) >= 40
