@@ -1,0 +1,156 @@
+"""The search: sample, solve every template, keep what is new and proved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.derive import linear
+from quotax.derive.fields import fields_at, random_point
+from quotax.derive.moments import Moments, factors
+from quotax.derive.sampling import Batch, batches
+from quotax.derive.templates import Solution, solve_matrix, solve_vector
+from quotax.derive.wording import distinct, symmetries
+from quotax.symmetry import Symmetry
+
+Prove = Callable[[Symmetry], Certificate]
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Sample:
+    """What is known of a model at one size: enough batches for its determining equations."""
+
+    sizes: Mapping[str, int]
+    batches: list[Batch]
+    moments: list[Moments]
+
+
+def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Sample:
+    """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks."""
+    trace = model.trace(sizes)
+    discrete = any(spec.kind != "real" for spec in trace.inputs)
+    stream = batches(trace, rng, 4 if discrete else 16)
+    kept: list[Batch] = []
+    while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):
+        kept.append(next(stream))
+    return Sample(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
+
+
+@dataclass
+class Span:
+    """The fields found so far, at two random points of one size."""
+
+    specs: Sequence[ArraySpec]
+    sizes: Mapping[str, int]
+    points: list[dict[str, np.ndarray]]
+    rows: np.ndarray = field(init=False)
+    rank: int = 0
+
+    def __post_init__(self) -> None:
+        """Nothing yet."""
+        total = sum(p.size for point in self.points for p in point.values())
+        self.rows = np.zeros((0, total), np.int64)
+
+    def fields(self, symmetry: Symmetry) -> np.ndarray:
+        """The fields of a symmetry at all points."""
+        action = symmetry.bind(tuple(self.specs))
+        return np.concatenate([fields_at(action, self.specs, self.sizes, p) for p in self.points], axis=1)
+
+    def adds(self, symmetry: Symmetry) -> bool:
+        """Whether a symmetry has a field that the others have not."""
+        return linear.rank(np.concatenate([self.rows, self.fields(symmetry)])) > self.rank
+
+    def include(self, symmetry: Symmetry) -> None:
+        """Add the fields of a symmetry."""
+        self.rows = linear.echelon(np.concatenate([self.rows, self.fields(symmetry)]))
+        self.rank = len(self.rows)
+
+
+@dataclass
+class Found:
+    """Proved symmetries with their certificates, and candidates that no proof was found for."""
+
+    proved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
+    unproved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
+
+
+def search(
+    model: Model,
+    samples: Sequence[Sample],
+    prove: Prove,
+    *,
+    declared: Sequence[Symmetry] = (),
+    progress: Progress = lambda line: None,
+    seed: int = 0,
+) -> Found:
+    """Continuous symmetries of the model that `declared` does not explain, largest groups first."""
+    specs = model.params
+    rng = np.random.default_rng(seed)
+    largest = max(samples, key=lambda s: sum(int(np.prod(spec.shape(s.sizes))) for spec in specs))
+    span = Span(specs, largest.sizes, [random_point(specs, largest.sizes, rng) for _ in range(2)])
+    for symmetry in declared:
+        if symmetry.group.continuous:
+            span.include(symmetry)
+    found = Found()
+    names = [s.name for s in declared]
+    for solution in _solutions(samples, specs, progress):
+        candidates = symmetries(solution, specs)
+        if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
+            continue
+        named = distinct(candidates[:1], names)[0].name
+        failure: tuple[Symmetry, Certificate] | None = None
+        for candidate in candidates:
+            symmetry = Symmetry(named, candidate.group, candidate.action)
+            progress(f"proving {symmetry}")
+            certificate = prove(symmetry)
+            if certificate:
+                found.proved.append((symmetry, certificate))
+                span.include(symmetry)
+                names.append(named)
+                break
+            failure = symmetry, certificate
+        else:
+            if failure is not None and failure[1].status == "undecided":
+                found.unproved.append(failure)
+    return found
+
+
+def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
+    axis = symmetry.group.axis
+    return axis is None or sizes[axis] % symmetry.group.divisor == 0
+
+
+def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[Solution]:
+    """All templates, from the largest groups to the smallest."""
+    axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
+    paired = [
+        (each, axis)
+        for each, axis in itertools.permutations(axes, 2)
+        if any(factors(s).count(each) == 1 and axis in factors(s) for s in specs)
+    ]
+    data = [m for s in samples for m in s.moments]
+    places = [*paired, *((None, axis) for axis in axes)]
+    for kind in ("GL", "adjacent", "halves", "O"):
+        for each, axis in places:
+            usable = [
+                m for s in samples for m in s.moments if kind in ("GL", "O") or s.sizes[axis] % 2 == 0
+            ]
+            large = any(s.sizes[axis] >= (4 if kind in ("adjacent", "halves") else 2) for s in samples)
+            if not usable or not large:
+                continue
+            progress(f"solving for {kind} on {axis}{f' for each {each}' if each else ''}")
+            yield from solve_matrix(usable, specs, axis, each, kind)
+            if kind == "O" and each is None:
+                yield from solve_matrix(usable, specs, axis, each, kind, gains=True)
+    for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
+        progress(f"solving for vectors on {pair[0]} {pair[1]}")
+        yield from solve_vector(data, specs, pair)
+    for axis in axes:
+        progress(f"solving for vectors on {axis}")
+        yield from solve_vector(data, specs, (axis,))
+    yield from solve_vector(data, specs, ())
