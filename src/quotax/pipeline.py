@@ -19,7 +19,7 @@ def verify(
     symmetry: Symmetry,
     *,
     sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
-    budget_seconds: float = 60.0,
+    budget_seconds: float = 20.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Certificate:
@@ -27,7 +27,7 @@ def verify(
 
     Random small rationals are tried first; where they find no difference, the identity is proved in exact arithmetic
     for all parameters, inputs and group elements of each width tried. `sizes` replaces the widths (one dict, or
-    several). The certificate is true only for a proof; its `scope` says where it holds.
+    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its `scope` says where it holds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

@@ -16,7 +16,10 @@ from quotax.interpret import symbolic_outputs, trace
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
-    **{name: getattr(math, name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "floor")},
+    **{
+        name: getattr(math, name)
+        for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "floor")
+    },
     "erfinv": lambda x: float(scipy.special.erfinv(x)),
     "Abs": abs,
     "Max": max,

@@ -100,7 +100,8 @@ class Architecture:
         key = tuple(sorted(checked.items()))
         if key not in self._traces:
             function = functools.partial(self.call, sizes=checked)
-            self._traces[key] = trace(function, self.params, self.inputs, checked)
+            named = functools.wraps(self.function, updated=())(function)
+            self._traces[key] = trace(named, self.params, self.inputs, checked)
         return self._traces[key]
 
     def expression(self, **sizes: int) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import GeometryError, ParameterError
-from quotax.geometry.vertical import Factors, Family, Named, components, rank, vertical
+from quotax.geometry.vertical import Factors, Family, Named, components, factors_at, rank, vertical
 from quotax.trees import nest
 
 METRICS = ("euclidean",)
@@ -80,7 +80,7 @@ class QuotientSpace:
         rng = np.random.default_rng(0)
         with jax.enable_x64(True):
             arrays = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in self.network.shapes.items()}
-            return rank(self._parts, arrays)
+            return int(rank(self._parts, arrays))
 
     @property
     def algebra_dim(self) -> int:
@@ -96,8 +96,7 @@ class QuotientSpace:
 
     def at(self, params: Any) -> Point:
         """The parameters with everything factored that projections there share."""
-        arrays = self._arrays(params, "space.at(params)")
-        return Point(arrays, tuple(part.factor(arrays) for part in self._parts), self)
+        return self._point(params, "space.at(params)")
 
     def vertical(self, params: Any, v: Any) -> Any:
         """The part of `v` along the orbit through `params`."""
@@ -109,7 +108,7 @@ class QuotientSpace:
 
     def _point(self, params: Any, call: str) -> Point:
         arrays = self._arrays(params, call)
-        return Point(arrays, tuple(part.factor(arrays) for part in self._parts), self)
+        return Point(arrays, factors_at(self._parts, arrays), self)
 
     def inner(self, params: Any, u: Any, v: Any) -> jax.Array:
         """The inner product of two tangent vectors at `params`."""

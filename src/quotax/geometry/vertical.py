@@ -76,9 +76,12 @@ class Spectrum(NamedTuple):
     vectors: jax.Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Component:
-    """Families that share parameters, directly or through one another."""
+    """Families that share parameters, directly or through one another.
+
+    Compared by identity, so that what is compiled for a component is found again.
+    """
 
     families: tuple[Family, ...]
 
@@ -170,8 +173,15 @@ def components(families: Sequence[Family]) -> tuple[Component, ...]:
 Factors = tuple[Spectrum | None, ...]
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def factors_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> Factors:
+    """What every projection at these arrays shares."""
+    return tuple(part.factor(arrays) for part in parts)
+
+
+@functools.partial(jax.jit, static_argnums=0)
 def vertical(
-    parts: Sequence[Component], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
+    parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> Named:
     """The vertical part of `vectors`; parameters that nothing moves get zeros."""
     result = {name: jnp.zeros_like(vector) for name, vector in vectors.items()}
@@ -188,14 +198,15 @@ def vertical(
     return result
 
 
-def rank(parts: Sequence[Component], arrays: Mapping[str, jax.Array]) -> int:
+@functools.partial(jax.jit, static_argnums=0)
+def rank(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> jax.Array:
     """The dimension of the vertical space at these (float64) arrays: Gram eigenvalues above rounding."""
-    total = 0
+    total = jnp.zeros((), int)
     for part in parts:
         gram = part.gram(arrays)
         scale = jnp.sqrt(jnp.where(jnp.diagonal(gram) > 0, jnp.diagonal(gram), 1))
         values = jnp.linalg.eigvalsh(gram / (scale[:, None] * scale[None, :]))
-        total += int(jnp.sum(values > 1e-10 * jnp.max(values, initial=0)))
+        total += jnp.sum(values > 1e-10 * jnp.max(values, initial=0))
     return total
 
 

@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 
 
 def is_positive(e: sp.Basic) -> bool:
-    """Whether `e > 0` for all real values of its symbols, as far as its shape shows (SymPy's own answer takes too long)."""
+    """Whether `e > 0` for all real values of its symbols, as far as its shape shows (SymPy's own answer is slow)."""
     if isinstance(e, sp.exp):
         return True
     if isinstance(e, sp.Add):
@@ -48,7 +48,7 @@ def interval(e: sp.Basic, below: Mapping[sp.Symbol, int]) -> Interval:
     if e.is_Number:
         return float(e), float(e)  # type: ignore[arg-type]
     if isinstance(e, sp.Symbol):
-        return (0.0, below.get(e, math.inf) - 1) if e.is_nonnegative else (-math.inf, math.inf)
+        return (0.0, float(below.get(e, math.inf) - 1)) if e.is_nonnegative else (-math.inf, math.inf)
     if isinstance(e, sp.Add):
         ends = [interval(term, below) for term in e.args]
         return sum(low for low, _ in ends), sum(high for _, high in ends)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)  # float32 0.1 and its float64 equal compare equal
 def simplest_rational(value: Any) -> Fraction:
     """The fraction of least denominator that rounds to this floating-point number (in its own precision).
 
-    A finite float stands for the reals between the midpoints to its two neighbours. The Stern-Brocot tree gives the simplest
-    fraction strictly between them, so 0.1 is 1/10 and 1/3 computed in float64 is 1/3.
+    A finite float stands for the reals between the midpoints to its two neighbours. The simplest fraction strictly
+    between them is found by continued fractions, so 0.1 is 1/10 and 1/3 computed in float64 is 1/3. Whole numbers are
+    themselves.
 
     Example:
         >>> simplest_rational(0.1)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.interpret.domain import Rule, Step, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Rule, Step, Unreadable, concrete
 
 
 def positions(shape: tuple[int, ...]) -> np.ndarray:
@@ -19,7 +19,10 @@ def positions(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def dot_general(step: Step, args: list[Any]) -> list[Any]:
-    """Batched contraction: move to `(batch, left, sum)` and `(batch, sum, right)`; JAX's output is (batch..., left..., right...)."""
+    """Batched contraction: move to `(batch, left, sum)` and `(batch, sum, right)`.
+
+    JAX's output has the batch axes first, then the left's free axes, then the right's.
+    """
     (left_sum, right_sum), (left_batch, right_batch) = step.params["dimension_numbers"]
     domain = step.domain
 
@@ -83,7 +86,7 @@ def conv_general_dilated(step: Step, args: list[Any]) -> list[Any]:
     )
     places = patches.shape[2 : 2 + spatial]
     patches = patches.reshape(n, channels, int(np.prod(places, dtype=np.int64)), int(np.prod(taps, dtype=np.int64)))
-    # (batch group, n, feature group, channel, place, tap) -> (group, (n, place), (channel, tap)); one of the counts is 1
+    # (batch group, n, feature group, channel, place, tap) -> (group, (n, place), (channel, tap)); one count is 1
     patches = patches.reshape(batches, n // batches, features, per_group, *patches.shape[2:])
     patches = patches.transpose(0, 2, 1, 4, 3, 5).reshape(batches * features, -1, per_group * patches.shape[-1])
     kernels = kernel.reshape(batches * features, outputs // (batches * features), -1).swapaxes(1, 2)
@@ -100,14 +103,15 @@ def conv_general_dilated(step: Step, args: list[Any]) -> list[Any]:
 def scatter(operation: str, unit: float | None, finish: str) -> Rule:
     """Scatter that combines: `finish(operand, fold of the updates that land on it)`.
 
-    Which updates land where is asked of JAX: scatter-add each unit update into zeros. `unit` None: the operand's own value.
+    Which updates land where is asked of JAX: scatter-add each unit update into zeros. Where `unit` is None, the
+    operand's own entry stands for "no update".
     """
 
     def rule(step: Step, args: list[Any]) -> list[Any]:
         operand, where, updates = args
         known = concrete(step.domain, where)
         if known is None:
-            raise Unreadable("its positions depend on the parameters or inputs")
+            raise Unreadable(*POSITIONS)
         shape, update_shape = step.inputs[0].shape, step.inputs[2].shape
         count = int(np.prod(update_shape, dtype=np.int64))
         zeros, units = np.zeros(shape), np.eye(count).reshape(count, *update_shape)

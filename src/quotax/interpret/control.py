@@ -13,7 +13,7 @@ from quotax.interpret.domain import Rule, Step, Unreadable, concrete, is_known
 
 
 def call(parameter: str) -> Rule:
-    """Evaluate the jaxpr under this parameter: what a call computes is its body, whatever its derivative is declared to be."""
+    """Evaluate the jaxpr under this parameter: a call computes its body, whatever its derivative is declared to be."""
 
     def rule(step: Step, args: list[Any]) -> list[Any]:
         body = step.params[parameter]
@@ -42,7 +42,7 @@ def scan(step: Step, args: list[Any]) -> list[Any]:
 
 def _row(domain: Any, xs: Any, shape: tuple[int, ...], time: int) -> Any:
     if is_known(xs):
-        return xs[time]
+        return np.asarray(xs[time])
     size = int(np.prod(shape[1:], dtype=np.int64))
     return domain.take([xs], np.arange(time * size, (time + 1) * size).reshape(shape[1:]))
 
@@ -63,7 +63,10 @@ def while_loop(step: Step, args: list[Any]) -> list[Any]:
         (value,) = step.run(p["cond_jaxpr"], [*test, *carry])
         goes_on = concrete(step.domain, value)
         if goes_on is None:
-            raise Unreadable("its condition depends on the parameters or inputs, so its length is not fixed")
+            raise Unreadable(
+                "its condition depends on the parameters or inputs, so its length is not fixed",
+                "loop a constant number of times (`jax.lax.scan`, `jax.lax.fori_loop`)",
+            )
         if not goes_on:
             return list(carry)
         carry = step.run(p["body_jaxpr"], [*body, *carry])
@@ -73,13 +76,15 @@ def branch(step: Step, args: list[Any]) -> list[Any]:
     """Evaluate the branch that a constant index names."""
     index = concrete(step.domain, args[0])
     if index is None:
-        raise Unreadable("its condition depends on the parameters or inputs")
+        raise Unreadable(
+            "its condition depends on the parameters or inputs", "compute both branches and use `jnp.where`"
+        )
     branches = step.params["branches"]
     return step.run(branches[int(np.clip(index, 0, len(branches) - 1))], args[1:])
 
 
 def rewritten(function: Callable[..., Any]) -> Rule:
-    """Read a primitive as the jaxpr of `function(params, *operands)`, written in primitives that have rows of their own."""
+    """Read a primitive as the jaxpr of `function(params, *operands)`, in primitives that have rows of their own."""
 
     def rule(step: Step, args: list[Any]) -> list[Any]:
         operands = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in step.inputs]

@@ -10,7 +10,18 @@ import numpy as np
 
 
 class Unreadable(Exception):
-    """Raised by a rule that cannot read its equation; `evaluate` adds the primitive and the user's line."""
+    """Raised by a rule that cannot read its equation: why, and what to do. `evaluate` adds the primitive and line."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.advice = advice
+
+
+POSITIONS = (
+    "its positions depend on the parameters or inputs",
+    "index with constants (or, for reading, with a `qx.Tokens` input), or select with `jnp.where`",
+)
+COMPLEX = ("it makes complex numbers", "write the real and the imaginary part as two arrays")
 
 
 class Domain(Protocol):

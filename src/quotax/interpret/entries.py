@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from quotax.interpret.constants import simplest_rational
-from quotax.interpret.domain import Unreadable, is_known
+from quotax.interpret.domain import COMPLEX, Unreadable, is_known
 from quotax.interpret.scalars import FALSE, TRUE
 
 
@@ -23,7 +23,7 @@ def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:
     return flat.reshape(shape)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def _number(value: Any) -> Any:
     if np.isnan(value):
         return sp.nan
@@ -39,7 +39,7 @@ def lift(value: Any) -> np.ndarray:
         return value
     kind = value.dtype.kind
     if kind == "c":
-        raise Unreadable("it uses complex numbers")
+        raise Unreadable(*COMPLEX)
     if kind == "b":
         return filled(value.shape, (TRUE if v else FALSE for v in value.flat))
     if kind in "iu":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
@@ -36,25 +37,31 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 }
 """Operations on constants that NumPy rounds exactly as JAX does, so that no compilation is paid for them."""
 
+_FACTORISATIONS = (
+    *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),
+    *("triangular_solve", "tridiagonal", "custom_linear_solve"),
+)
 _ADVICE = {
-    ("random_", "rng_", "threefry"): (
-        "a model is a function of its parameters and inputs alone: draw random numbers outside and pass them as an input"
+    _RANDOM: "a model is a function of its parameters and inputs: draw random numbers outside, pass them as an input",
+    _FACTORISATIONS: (
+        "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`"
     ),
-    ("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "triangular_solve", "custom_linear_solve", "tridiagonal",
-     "householder"): "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`",
-    ("sort", "top_k", "approx_top_k"): "orderings are not read: use `jnp.max`, `jnp.min`, `jnp.argmax` or a fixed mask",
-    ("fft",): "Fourier transforms are not read: multiply by the transform's real and imaginary matrices, which are constants",
-    ("complex", "conj", "real", "imag"): "complex numbers are not read: write the real and the imaginary part as two arrays",
+    ("sort", "top_k", "approx_top_k"): (
+        "orderings are not read: use `jnp.max`, `jnp.min`, `jnp.argmax` or a fixed mask"
+    ),
+    ("fft",): "Fourier transforms are not read: multiply by the transform's real and imaginary matrices",
+    ("complex", "conj", "real", "imag"): (
+        "complex numbers are not read: write the real and the imaginary part as two arrays"
+    ),
     ("pure_callback", "io_callback"): "a callback's formula is not visible: write it in `jax.numpy`",
-    ("scatter",): "write `x.at[i].set(...)` or `.add(...)` with constant indices, or use `jnp.where`",
-}  # fmt: skip
+}
 
 
 def evaluate(program: Trace | ClosedJaxpr, domain: Any, arguments: Sequence[Any]) -> list[Any]:
     """The outputs of a trace (or closed jaxpr) when its inputs are these values of `domain`.
 
-    Arguments are in the jaxpr's order: for a trace, parameters and then inputs. NumPy arrays are constants, and what follows
-    from constants alone is computed by JAX itself in float64.
+    Arguments are in the jaxpr's order: for a trace, parameters and then inputs. NumPy arrays are constants, and what
+    follows from constants alone is computed by JAX itself in float64.
     """
     closed = program.jaxpr if isinstance(program, Trace) else program
     expected = len(closed.jaxpr.invars)
@@ -84,7 +91,7 @@ def _constant(value: Any) -> Any:
 
 
 def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended)
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended)
 
 
 def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:
@@ -95,7 +102,7 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
         return _fold(primitive, equation, arguments)
     rule = _rule(name, domain)
     if rule is None:
-        raise _refusal(name, domain, place(equation) or origin, "")
+        raise _refusal(name, domain, place(equation) or origin, None)
     step = Step(
         primitive,
         equation.params,
@@ -107,7 +114,7 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
     try:
         return rule(step, arguments)
     except Unreadable as error:
-        raise _refusal(name, domain, place(equation) or origin, str(error)) from error
+        raise _refusal(name, domain, place(equation) or origin, error) from error
 
 
 def _rule(name: str, domain: Any) -> Rule | None:
@@ -118,7 +125,7 @@ def _rule(name: str, domain: Any) -> Rule | None:
 
 
 def _fold(primitive: Any, equation: Any, arguments: list[Any]) -> list[Any]:
-    """What follows from constants: computed by the primitive itself, in NumPy where that is the same and saves compiling."""
+    """What follows from constants: the primitive itself, or NumPy where that is the same and saves compiling."""
     avals = [atom.aval for atom in equation.outvars]
     name = primitive.name
     with np.errstate(all="ignore"):
@@ -137,11 +144,13 @@ def _fold(primitive: Any, equation: Any, arguments: list[Any]) -> list[Any]:
         return [np.asarray(out, dtype=aval.dtype) for out, aval in zip(outputs, avals, strict=True)]
 
 
-def _refusal(name: str, domain: Any, where: str, reason: str) -> UnsupportedPrimitiveError:
-    why = f"here {reason}" if reason else f"it has no entry in the primitive table for the {domain.name} domain"
-    advice = next((text for names, text in _ADVICE.items() if name.startswith(names)), None)
-    advice = advice or (
-        "write it with elementwise `jax.numpy` functions, `@`, `jnp.einsum`, sums, `jnp.where`, constant indices, `jax.lax.scan` "
-        f"and `jax.nn`, or add a row for `{name}` to quotax/interpret/table.py"
-    )
+def _refusal(name: str, domain: Any, where: str, error: Unreadable | None) -> UnsupportedPrimitiveError:
+    if error is not None:
+        why, advice = f"here {error}", error.advice
+    else:
+        why = f"it has no entry in the primitive table for the {domain.name} domain"
+        advice = next((text for names, text in _ADVICE.items() if name.startswith(names)), None) or (
+            "write it with elementwise `jax.numpy` functions, `@`, `jnp.einsum`, sums, `jnp.where`, constant indices, "
+            f"`jax.lax.scan` and `jax.nn`, or add a row for `{name}` to quotax/interpret/table.py"
+        )
     return UnsupportedPrimitiveError(f"cannot read the JAX primitive `{name}` at {where}: {why}. What to do: {advice}.")

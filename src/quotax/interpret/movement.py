@@ -1,9 +1,9 @@
 """Primitives that move entries without computing: one implementation for every domain whose values are arrays.
 
-Give each entry of the data operands its own number, run the primitive on the arrays of numbers, and take the entries it asks
-for. Fills (padding values, out-of-bounds gathers) are entries with numbers of their own. What JAX does with positions is then
-what we do. The commonest moves run in NumPy instead, because compiling JAX's costs about 25 ms per new shape; a test compares
-the two.
+Give each entry of the data operands its own number, run the primitive on the arrays of numbers, and take the entries
+it asks for. Fills (padding values, out-of-bounds gathers) are entries with numbers of their own. What JAX does with
+positions is then what we do. The commonest moves run in NumPy instead, because compiling JAX's costs about 25 ms per
+new shape; a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.interpret.domain import Rule, Step, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Rule, Step, Unreadable, concrete
 
 
 def _broadcast_in_dim(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
@@ -30,8 +30,8 @@ def _slice(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _select_n(p: Mapping[str, Any], which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-    which, *cases = np.broadcast_arrays(which.astype(np.int64), *cases)
-    return np.take_along_axis(np.stack(cases), which[None], axis=0)[0]
+    index, *rest = np.broadcast_arrays(which.astype(np.int64), *cases)
+    return np.asarray(np.take_along_axis(np.stack(rest), index[None], axis=0)[0])
 
 
 PLAIN: dict[str, Callable[..., np.ndarray | list[np.ndarray]]] = {
@@ -65,7 +65,7 @@ def run_plain(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray
 
 
 def movement(*controls: int, rest: bool = False) -> Rule:
-    """The rule of a move; `controls` are the operands that say where and must be constant (`rest`: from the last one on)."""
+    """The rule of a move; `controls` are operands that say where and must be constant (`rest`: and all later ones)."""
 
     def rule(step: Step, args: list[Any]) -> list[Any]:
         numbered, pool = number(step, args, controls, rest)
@@ -86,7 +86,7 @@ def number(step: Step, args: list[Any], controls: tuple[int, ...], rest: bool) -
         if is_control(position, controls, rest):
             known = concrete(step.domain, arg)
             if known is None:
-                raise Unreadable("its positions depend on the parameters or inputs")
+                raise Unreadable(*POSITIONS)
             numbered.append(known.astype(aval.dtype, copy=False))
         else:
             size = int(np.prod(aval.shape, dtype=np.int64))

@@ -58,9 +58,8 @@ def pooling(operation: str) -> Rule:
     def rule(step: Step, args: list[Any]) -> list[Any]:
         p = step.params
         index = positions(step.inputs[0].shape)
-        places = windows(
-            index, p["window_dimensions"], p["window_strides"], p["padding"], p["base_dilation"], p["window_dilation"], index.size
-        )
+        names = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
+        places = windows(index, *(p[name] for name in names), fill=index.size)
         flat = places.reshape(*places.shape[: index.ndim], -1)
         return [step.domain.fold(operation, step.domain.take([args[0], np.asarray(_UNIT[operation])], flat))]
 

@@ -1,25 +1,25 @@
 """Functions of SymPy numbers as JAX means them: infinities, masks and NaN included.
 
-Invariant: an entry is a finite expression, or exactly one of oo, -oo, nan, or a `Piecewise` with such branches (a mask
-that depends on an input). Infinities never hide inside sums or products, so `exp(z - oo)` is 0 and not an unevaluated form.
-Everything is built without SymPy's slow evaluations (`Max`, `Piecewise`, `Abs` and relations are made as they stand).
+Invariant: an entry is a finite expression, or exactly one of oo, -oo, nan, or a `Piecewise` with such branches (a
+mask that depends on an input). Infinities never hide inside sums or products, so `exp(z - oo)` is 0, not an
+unevaluated form. Everything is built without SymPy's slow evaluations: `Max`, `Piecewise` and `Abs` are made as they
+stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import sympy as sp
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from sympy.functions.elementary.piecewise import Piecewise
-from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
-from quotax.interpret.bounds import interval, is_nonnegative, is_positive
+from quotax.interpret.bounds import is_nonnegative, is_positive
 from quotax.interpret.domain import Unreadable
 
 Scalar = Callable[..., Any]
-_INFINITE = (Infinity, NegativeInfinity)
+INFINITE = (Infinity, NegativeInfinity)
 _SPECIAL = (Infinity, NegativeInfinity, NaN, Piecewise)
 TRUE, FALSE = sp.true, sp.false
 
@@ -29,8 +29,9 @@ def is_special(e: Any) -> bool:
     return isinstance(e, _SPECIAL)
 
 
-def _is_improper(e: Any) -> bool:
-    return isinstance(e, Piecewise) and any(isinstance(b, (*_INFINITE, NaN)) or _is_improper(b) for b, _ in e.args)
+def is_improper(e: Any) -> bool:
+    """Whether an entry is infinite or undefined on some branch: a mask that depends on an input."""
+    return isinstance(e, Piecewise) and any(isinstance(b, (*INFINITE, NaN)) or is_improper(b) for b, _ in e.args)
 
 
 def choose(condition: Any, then: Any, otherwise: Any) -> Any:
@@ -50,14 +51,14 @@ def extended(finite: Scalar, limit: Scalar) -> Scalar:
         if not any(isinstance(e, _SPECIAL) for e in args):
             return finite(*args)
         for position, e in enumerate(args):
-            if _is_improper(e):
+            if is_improper(e):
                 branches = [(scalar(*args[:position], b, *args[position + 1 :]), c) for b, c in e.args]
                 if all(b == branches[0][0] for b, _ in branches):
                     return branches[0][0]
                 return Piecewise(*branches, evaluate=False)
         if any(isinstance(e, NaN) for e in args):
             return sp.nan
-        return limit(*args) if any(isinstance(e, _INFINITE) for e in args) else finite(*args)
+        return limit(*args) if any(isinstance(e, INFINITE) for e in args) else finite(*args)
 
     return scalar
 
@@ -75,7 +76,41 @@ def _at_infinity(function: Scalar) -> Scalar:
 
 def unary(function: Scalar, finite: Scalar | None = None) -> Scalar:
     """A function of one number; `finite` builds it at a finite expression when SymPy's own evaluation is too slow."""
-    return extended(finite or function, _at_infinity(function))
+    build = finite or function
+
+    def checked(e: Any) -> Any:
+        value: Any = build(e)
+        return sp.nan if e.is_Number and not value.is_extended_real else value  # as JAX: sqrt(-1) is nan
+
+    return extended(checked, _at_infinity(function))
+
+
+def odd(function: Scalar) -> Scalar:
+    """An odd function: a leading minus goes outside, as SymPy has it."""
+    return unary(function, _with_parity(function, -1))
+
+
+def even(function: Scalar) -> Scalar:
+    """An even function: a leading minus is dropped, as SymPy has it."""
+    return unary(function, _with_parity(function, 1))
+
+
+def plain(function: Scalar) -> Scalar:
+    """A function with no parity."""
+    return unary(function, lambda e: function(e) if e.is_Atom else function(e, evaluate=False))
+
+
+def _with_parity(function: Scalar, parity: int) -> Scalar:
+    """SymPy evaluates these by asking whether the argument is zero or imaginary: seconds for sums inside an LSTM."""
+
+    def build(e: Any) -> Any:
+        if e.is_Atom:
+            return function(e)
+        if e.could_extract_minus_sign():
+            return parity * build(-e)
+        return function(e, evaluate=False)
+
+    return build
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
@@ -86,9 +121,12 @@ def _sign_of(e: Any) -> int:
         return 1
     if isinstance(e, NegativeInfinity) or is_positive(-e):
         return -1
-    if e.is_zero:
+    if e == 0:
         return 0
-    raise Unreadable(f"an infinite constant is multiplied by {e}, whose sign is not known")
+    raise Unreadable(
+        f"an infinite constant is multiplied by {e}, whose sign is not known",
+        "select with `jnp.where` instead of multiplying",
+    )
 
 
 def _mul_limit(a: Any, b: Any) -> Any:
@@ -97,22 +135,22 @@ def _mul_limit(a: Any, b: Any) -> Any:
 
 
 def _add_limit(a: Any, b: Any) -> Any:
-    infinite = {e for e in (a, b) if isinstance(e, _INFINITE)}
+    infinite = {e for e in (a, b) if isinstance(e, INFINITE)}
     return infinite.pop() if len(infinite) == 1 else sp.nan
 
 
 def _divide(a: Any, b: Any) -> Any:
-    if b.is_zero:
+    if b == 0:
         if a.is_Number:
-            return sp.nan if a.is_zero else sp.sign(a) * sp.oo
-        raise Unreadable(f"{a} is divided by the constant 0")
+            return sp.nan if a == 0 else sp.sign(a) * sp.oo
+        raise Unreadable(f"{a} is divided by the constant 0", "check the sizes and constants that make this divisor")
     return a / b
 
 
 def _div_limit(a: Any, b: Any) -> Any:
-    if not isinstance(b, _INFINITE):
-        return _mul_limit(a, b) if not b.is_zero else a
-    return sp.nan if isinstance(a, _INFINITE) else sp.S.Zero
+    if not isinstance(b, INFINITE):
+        return _mul_limit(a, b) if b != 0 else a
+    return sp.nan if isinstance(a, INFINITE) else sp.S.Zero
 
 
 add = extended(lambda a, b: a + b, _add_limit)
@@ -155,18 +193,21 @@ def minimum(*terms: Any) -> Any:
 
 
 def _no_limit(name: str, *args: Any) -> Any:
-    raise Unreadable(f"`{name}` is asked for at {args}, where it is not defined here")
+    raise Unreadable(f"`{name}` is asked for at {args}", "keep infinite constants out of it with `jnp.where`")
 
 
 def _power(a: Any, b: Any) -> Any:
-    if a.is_zero and not is_positive(b) and not b.is_zero:
-        raise Unreadable(f"0 is raised to the power {b}")
-    return a**b
+    if a is sp.S.Zero and not is_positive(b) and b is not sp.S.Zero:
+        raise Unreadable(f"0 is raised to the power {b}", "select with `jnp.where` instead")
+    value: Any = a**b
+    return sp.nan if a.is_Number and b.is_Number and not value.is_extended_real else value
 
 
 def _power_limit(a: Any, b: Any) -> Any:
-    value = a**b if a.is_number and b.is_number else sp.nan
-    return value if value.is_number and value.is_extended_real else sp.nan
+    if not (a.is_number and b.is_number):
+        raise Unreadable(f"{a} is raised to the power {b}", "keep infinite constants out of it with `jnp.where`")
+    value: Any = a**b
+    return value if value.is_extended_real else sp.nan
 
 
 power = extended(_power, _power_limit)
@@ -177,7 +218,7 @@ angle = extended(sp.atan2, lambda y, x: _no_limit("atan2", y, x))
 
 
 def _log(e: Any) -> Any:
-    if e.is_zero:
+    if e == 0:
         return -sp.oo
     return sp.log(e) if e.is_Atom or isinstance(e, sp.exp) else sp.log(e, evaluate=False)
 
@@ -195,7 +236,7 @@ def _sign(e: Any) -> Any:
 
 
 def _rsqrt(e: Any) -> Any:
-    return sp.oo if e.is_zero else 1 / sp.sqrt(e)
+    return sp.oo if e == 0 else 1 / sp.sqrt(e)
 
 
 def _cbrt(e: Any) -> Any:
@@ -217,6 +258,14 @@ def is_integer(e: Any) -> bool:
     return bool((e.is_Atom or isinstance(e, (sp.floor, sp.ceiling, sp.sign))) and e.is_integer)
 
 
+def _exp(e: Any) -> Any:
+    """SymPy's evaluation only where it has something to do: numbers, and logarithms that cancel."""
+    terms = sp.Add.make_args(e)
+    cancels = any(isinstance(factor, sp.log) for term in terms for factor in sp.Mul.make_args(term))
+    return sp.exp(e) if e.is_Atom or cancels else sp.exp(e, evaluate=False)
+
+
+exp = unary(sp.exp, _exp)
 log = unary(sp.log, _log)
 sqrt = unary(sp.sqrt)
 rsqrt = unary(lambda e: 1 / sp.sqrt(e), _rsqrt)
@@ -260,101 +309,3 @@ def remainder(a: Any, b: Any) -> Any:
     if is_nonnegative(a) and is_positive(b) and is_integer(a) and is_integer(b):
         return sp.Mod(a, b, evaluate=False)
     return sub(a, mul(b, truncate(div(a, b))))
-
-
-# -- truth ------------------------------------------------------------------------------------------------------------
-
-_RELATION = {"eq": sp.Eq, "ne": sp.Ne, "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan}
-_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-
-def truth(value: Any) -> Any:
-    """A Python truth value as SymPy's."""
-    return TRUE if value else FALSE
-
-
-def conjunction(*terms: Any) -> Any:
-    """All of the terms."""
-    terms = tuple(dict.fromkeys(t for t in terms if t is not TRUE))
-    if FALSE in terms:
-        return FALSE
-    return TRUE if not terms else terms[0] if len(terms) == 1 else sp.And(*terms, evaluate=False)
-
-
-def disjunction(*terms: Any) -> Any:
-    """Any of the terms."""
-    terms = tuple(dict.fromkeys(t for t in terms if t is not FALSE))
-    if TRUE in terms:
-        return TRUE
-    return FALSE if not terms else terms[0] if len(terms) == 1 else sp.Or(*terms, evaluate=False)
-
-
-def negation(term: Any) -> Any:
-    """Not the term."""
-    return sp.Not(term)
-
-
-def exclusive(a: Any, b: Any) -> Any:
-    """Exactly one of the two."""
-    if isinstance(a, (BooleanTrue, BooleanFalse)):
-        return negation(b) if a is TRUE else b
-    if isinstance(b, (BooleanTrue, BooleanFalse)):
-        return negation(a) if b is TRUE else a
-    return FALSE if a == b else sp.Xor(a, b)
-
-
-def _first_true(branches: list[tuple[Any, Any]]) -> Any:
-    """The truth of the first branch whose condition holds."""
-    found, before = [], TRUE
-    for value, condition in branches:
-        found.append(conjunction(before, condition, value))
-        before = conjunction(before, negation(condition))
-    return disjunction(*found)
-
-
-def compare(relation: str, a: Any, b: Any, below: Mapping[sp.Symbol, int] | None = None) -> Any:
-    """`a relation b` as a SymPy truth value; `below`, for integers, bounds the symbols (see `bounds.interval`)."""
-    if isinstance(a, NaN) or isinstance(b, NaN):
-        return truth(relation == "ne")
-    if isinstance(a, (BooleanTrue, BooleanFalse)) or isinstance(b, (BooleanTrue, BooleanFalse)) or a.is_Boolean or b.is_Boolean:
-        return exclusive(a, b) if relation == "ne" else negation(exclusive(a, b))
-    if a == b:
-        return truth(relation in ("eq", "le", "ge"))
-    if a.is_Number and b.is_Number:
-        return truth(_NUMBERS[relation](a, b))
-    for e, other in ((a, b), (b, a)):
-        if _is_improper(e) or (isinstance(e, Piecewise) and other.is_Number and all(x.is_Number for x, _ in e.args)):
-            swap = e is b
-            pairs = [(compare(relation, other, x, below) if swap else compare(relation, x, other, below), c) for x, c in e.args]
-            return _first_true(pairs)
-    for e, other, sign in ((a, b, 1), (b, a, -1)):
-        if isinstance(e, _INFINITE):
-            large = sign if isinstance(e, Infinity) else -sign
-            return truth(_NUMBERS[relation](large, 0))
-    if below is not None:
-        (low, high), (other_low, other_high) = interval(a, below), interval(b, below)
-        if high < other_low or low > other_high:
-            return truth(_NUMBERS[relation](0, 1 if high < other_low else -1))
-        if relation in ("ge", "lt") and low >= other_high:
-            return truth(relation == "ge")
-        if relation in ("le", "gt") and high <= other_low:
-            return truth(relation == "le")
-    return _RELATION[relation](a, b, evaluate=False)
-
-
-def is_finite(e: Any) -> Any:
-    """Whether a value is finite: true of every expression in real symbols, except where a mask says otherwise."""
-    if isinstance(e, (*_INFINITE, NaN)):
-        return FALSE
-    if _is_improper(e):
-        return _first_true([(is_finite(b), c) for b, c in e.args])
-    if isinstance(e, (sp.Max, sp.Min)) and any(map(_is_improper, e.args)):
-        return disjunction(*map(is_finite, e.args))
-    return TRUE

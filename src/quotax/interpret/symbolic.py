@@ -13,7 +13,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError
-from quotax.interpret import entries, scalars
+from quotax.interpret import entries, scalars, truth
 from quotax.interpret.evaluate import evaluate
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -22,9 +22,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "mul": scalars.mul,
     "max": scalars.maximum,
     "min": scalars.minimum,
-    "and": scalars.conjunction,
-    "or": scalars.disjunction,
-    "xor": scalars.exclusive,
+    "and": truth.conjunction,
+    "or": truth.disjunction,
+    "xor": truth.exclusive,
 }
 
 
@@ -41,9 +41,9 @@ _FOLD: dict[str, Callable[[Sequence[Any]], Any]] = {
     "mul": _product,
     "max": lambda terms: scalars.maximum(*terms) if len(terms) else -sp.oo,
     "min": lambda terms: scalars.minimum(*terms) if len(terms) else sp.oo,
-    "and": lambda terms: scalars.conjunction(*terms),
-    "or": lambda terms: scalars.disjunction(*terms),
-    "xor": lambda terms: reduce(scalars.exclusive, terms, scalars.FALSE),
+    "and": lambda terms: truth.conjunction(*terms),
+    "or": lambda terms: truth.disjunction(*terms),
+    "xor": lambda terms: reduce(truth.exclusive, terms, scalars.FALSE),
 }
 
 
@@ -51,8 +51,8 @@ _FOLD: dict[str, Callable[[Sequence[Any]], Any]] = {
 class SymbolicDomain:
     """Values are NumPy arrays: of numbers (constants), or of SymPy expressions (dtype object).
 
-    Floating-point constants become the simplest rationals that they can stand for. `below` says that a symbol is an integer in
-    0..below-1, which is what decides comparisons of tokens and how far a gather at a token has to look.
+    Floating-point constants become the simplest rationals that they can stand for. `below` says that a symbol is an
+    integer in 0..below-1, which is what decides comparisons of tokens and how far a gather at a token has to look.
     """
 
     name: str = "symbolic"
@@ -108,7 +108,7 @@ SYMBOLIC = SymbolicDomain()
 
 
 def symbols_for(spec: ArraySpec, sizes: Mapping[str, int]) -> np.ndarray:
-    """One symbol per entry: `Symbol("W1[0,1]", real=True)`; scalars `Symbol("a", real=True)`; tokens are integers >= 0."""
+    """One symbol per entry: `Symbol("W1[0,1]", real=True)` or `Symbol("a", real=True)`; for tokens, integers."""
     shape = spec.shape(sizes)
     kind = {"integer": True, "nonnegative": True} if spec.kind == "tokens" else {"real": True}
     names = (spec.name + (f"[{','.join(map(str, at))}]" if at else "") for at in np.ndindex(*shape))
@@ -116,9 +116,10 @@ def symbols_for(spec: ArraySpec, sizes: Mapping[str, int]) -> np.ndarray:
 
 
 def symbolic_outputs(trace: Trace) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """The outputs, flattened by the trace's `out_tree`, as arrays of SymPy expressions, and the symbols of each array by name.
+    """The outputs as arrays of SymPy expressions, and the arrays of symbols for parameters and inputs, by name.
 
-    An output that is undefined or infinite for all parameters, such as a softmax over nothing but masked entries, is refused.
+    Outputs are in the order of the trace's `out_tree`. One that is undefined or infinite for all parameters, such as a
+    softmax over nothing but masked entries, is refused.
     """
     symbols = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.arrays}
     below = {}
@@ -132,7 +133,7 @@ def symbolic_outputs(trace: Trace) -> tuple[list[np.ndarray], dict[str, np.ndarr
         for at in np.ndindex(*out.shape):
             if out[at] in (sp.nan, sp.oo, -sp.oo):
                 raise ArchitectureError(
-                    f"output {number} at {list(at)} is {out[at]} for all parameters and inputs at sizes {dict(trace.sizes)}; "
-                    "look for a division by a constant 0, or for a softmax over masked entries only."
+                    f"output {number} at {list(at)} is {out[at]} for all parameters and inputs at sizes "
+                    f"{dict(trace.sizes)}; look for a division by a constant 0, or a softmax over masked entries only."
                 )
     return outputs, symbols

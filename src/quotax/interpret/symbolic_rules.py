@@ -9,12 +9,13 @@ import numpy as np
 import sympy as sp
 from jax.lax import GatherScatterMode
 
-from quotax.interpret import scalars
+from quotax.interpret import scalars, truth
 from quotax.interpret.bounds import interval
-from quotax.interpret.domain import Rule, Step, Unreadable, concrete
+from quotax.interpret.domain import COMPLEX, Rule, Step, Unreadable, concrete
 from quotax.interpret.entries import filled, lift, mapped, settle
 from quotax.interpret.movement import is_control, move, movement
-from quotax.interpret.scalars import FALSE, TRUE, Scalar, choose, compare, conjunction
+from quotax.interpret.scalars import FALSE, TRUE, Scalar, choose
+from quotax.interpret.truth import compare, conjunction
 
 
 def entrywise(function: Scalar) -> Rule:
@@ -48,7 +49,7 @@ def logical(function: Scalar) -> Rule:
 
     def rule(step: Step, args: list[Any]) -> list[Any]:
         if np.dtype(step.inputs[0].dtype) != np.bool_:
-            raise Unreadable("it works on the bits of integers")
+            raise Unreadable("it works on the bits of integers", "use arithmetic or comparisons")
         return [settle(mapped(function, *args))]
 
     return rule
@@ -56,7 +57,7 @@ def logical(function: Scalar) -> Rule:
 
 def finite(step: Step, args: list[Any]) -> list[Any]:
     """`is_finite`, decided for real symbols."""
-    return [settle(mapped(scalars.is_finite, *args))]
+    return [settle(mapped(truth.is_finite, *args))]
 
 
 def integer_power(step: Step, args: list[Any]) -> list[Any]:
@@ -81,7 +82,7 @@ def convert(step: Step, args: list[Any]) -> list[Any]:
     """Change of type: truth becomes 1 or 0, reals become integers towards zero, numbers become `x != 0`."""
     source, target = (np.dtype(a.dtype) for a in (step.inputs[0], step.outputs[0]))
     if target.kind == "c":
-        raise Unreadable("it makes complex numbers")
+        raise Unreadable(*COMPLEX)
     if source == np.bool_:
         return args if target == np.bool_ else [mapped(lambda e: choose(e, sp.S.One, sp.S.Zero), *args)]
     if target == np.bool_:
@@ -141,14 +142,14 @@ def extreme_index(better: str) -> Rule:
     return rule
 
 
-# -- moves whose positions are expressions, such as an embedding read at a token ------------------------------------------
+# -- moves whose positions are expressions, such as an embedding read at a token --------------------------------------
 
 
 def by_cases(*controls: int, rest: bool = False) -> Rule:
     """A move whose positions may be expressions: a `Piecewise` over the positions they can take.
 
-    Every unknown position is tried at each of its values, the move is made on constant positions, and each entry is chosen by
-    the conditions on its own positions. Positions outside the operand are clamped or filled, as JAX does.
+    Every unknown position is tried at each of its values, the move is made on constant positions, and each entry is
+    chosen by the conditions on its own positions. Positions outside the operand are clamped or filled, as JAX does.
     """
     plain = movement(*controls, rest=rest)
 
@@ -206,7 +207,7 @@ def _chosen(cases: list[tuple[Any, np.ndarray]]) -> np.ndarray:
 def _at_scalars(step: Step, args: list[Any], spots: list[int]) -> np.ndarray:
     """dynamic_slice and dynamic_update_slice: one start per axis, always clamped."""
     window = step.shape if step.primitive.name == "dynamic_slice" else step.inputs[1].shape
-    fixed = {k: lift(args[k])[()] for k in spots}
+    fixed: dict[int, Any] = {k: lift(args[k])[()] for k in spots}
     choices = []
     for axis, k in enumerate(spots):
         top = step.inputs[0].shape[axis] - window[axis]
@@ -229,7 +230,7 @@ def _gather(step: Step, args: list[Any]) -> np.ndarray:
     """Gather at expressions: each row of the index array is tried at all values of its unknown components."""
     dims, sizes = step.params["dimension_numbers"], step.params["slice_sizes"]
     fills = step.params["mode"] == GatherScatterMode.FILL_OR_DROP
-    index = lift(args[1])
+    index: Any = lift(args[1])
     rows = index.reshape(-1, index.shape[-1])
     operand = np.arange(int(np.prod(step.inputs[0].shape, dtype=np.int64))).reshape(step.inputs[0].shape)
     unknown = [c for c in range(rows.shape[1]) if not all(e.is_Integer for e in rows[:, c])]
@@ -244,7 +245,7 @@ def _gather(step: Step, args: list[Any]) -> np.ndarray:
     owner = np.broadcast_to(owner, step.shape)
     cases, pool = [], [args[0]]
     for combination in itertools.product(*choices):
-        placed = rows.copy()
+        placed: Any = rows.copy()
         holds = [TRUE] * len(rows)
         for c, (value, test) in zip(unknown, combination, strict=True):
             for r, row in enumerate(rows):
@@ -255,4 +256,3 @@ def _gather(step: Step, args: list[Any]) -> np.ndarray:
         (found,) = move(step, [operand, where], pool)
         cases.append((filled((len(holds),), holds)[owner], step.domain.take(pool, found)))
     return _chosen(cases)
-

@@ -1,7 +1,7 @@
 """The table of primitives: one row each, one column per domain.
 
-To add a primitive, add a row (and a case to tests/interpret, or a test fails). To add a domain, add a field to `Row`, fill it
-where no shared rule serves, and give the domain its `columns`.
+To add a primitive, add a row (and a case to tests/interpret, or a test fails). To add a domain, add a field to `Row`,
+fill it where no shared rule serves, and give the domain its `columns`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.interpret import contraction, control, jets_rules, movement, reduction, scalars
+from quotax.interpret import contraction, control, jets_rules, movement, reduction, scalars, truth
 from quotax.interpret import symbolic_rules as rules
 from quotax.interpret.domain import Rule, Step
 from quotax.interpret.movement import identity
@@ -144,36 +144,36 @@ _ROWS = (
     Row("rsqrt", symbolic=entrywise(scalars.rsqrt)),
     Row("cbrt", symbolic=entrywise(scalars.cbrt)),
     # exponentials
-    Row("exp", symbolic=entrywise(unary(sp.exp))),
+    Row("exp", symbolic=entrywise(scalars.exp)),
     Row("exp2", symbolic=entrywise(unary(lambda e: 2**e))),
     Row("log", symbolic=entrywise(scalars.log)),
     Row("log1p", every=_rewritten(lambda x: jnp.log(1 + x))),
     Row("expm1", every=_rewritten(lambda x: jnp.exp(x) - 1)),
     Row("logistic", every=_rewritten(lambda x: 1 / (1 + jnp.exp(-x)))),
     # circular and hyperbolic functions, and their inverses
-    Row("sin", symbolic=entrywise(unary(sp.sin))),
-    Row("cos", symbolic=entrywise(unary(sp.cos))),
-    Row("tan", symbolic=entrywise(unary(sp.tan))),
-    Row("asin", symbolic=entrywise(unary(sp.asin))),
-    Row("acos", symbolic=entrywise(unary(sp.acos))),
-    Row("atan", symbolic=entrywise(unary(sp.atan))),
+    Row("sin", symbolic=entrywise(scalars.odd(sp.sin))),
+    Row("cos", symbolic=entrywise(scalars.even(sp.cos))),
+    Row("tan", symbolic=entrywise(scalars.odd(sp.tan))),
+    Row("asin", symbolic=entrywise(scalars.odd(sp.asin))),
+    Row("acos", symbolic=entrywise(scalars.plain(sp.acos))),
+    Row("atan", symbolic=entrywise(scalars.odd(sp.atan))),
     Row("atan2", symbolic=entrywise(scalars.angle)),
-    Row("sinh", symbolic=entrywise(unary(sp.sinh))),
-    Row("cosh", symbolic=entrywise(unary(sp.cosh))),
-    Row("tanh", symbolic=entrywise(unary(sp.tanh))),
-    Row("asinh", symbolic=entrywise(unary(sp.asinh))),
-    Row("acosh", symbolic=entrywise(unary(sp.acosh))),
-    Row("atanh", symbolic=entrywise(unary(sp.atanh))),
+    Row("sinh", symbolic=entrywise(scalars.odd(sp.sinh))),
+    Row("cosh", symbolic=entrywise(scalars.even(sp.cosh))),
+    Row("tanh", symbolic=entrywise(scalars.odd(sp.tanh))),
+    Row("asinh", symbolic=entrywise(scalars.odd(sp.asinh))),
+    Row("acosh", symbolic=entrywise(scalars.plain(sp.acosh))),
+    Row("atanh", symbolic=entrywise(scalars.odd(sp.atanh))),
     # error functions
-    Row("erf", symbolic=entrywise(unary(sp.erf))),
-    Row("erfc", symbolic=entrywise(unary(sp.erfc))),
-    Row("erf_inv", symbolic=entrywise(unary(sp.erfinv))),
+    Row("erf", symbolic=entrywise(scalars.odd(sp.erf))),
+    Row("erfc", symbolic=entrywise(scalars.plain(sp.erfc))),
+    Row("erf_inv", symbolic=entrywise(scalars.odd(sp.erfinv))),
     # truth
     *(Row(name, symbolic=rules.relation(name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    Row("and", symbolic=rules.logical(scalars.conjunction)),
-    Row("or", symbolic=rules.logical(scalars.disjunction)),
-    Row("xor", symbolic=rules.logical(scalars.exclusive)),
-    Row("not", symbolic=rules.logical(scalars.negation)),
+    Row("and", symbolic=rules.logical(truth.conjunction)),
+    Row("or", symbolic=rules.logical(truth.disjunction)),
+    Row("xor", symbolic=rules.logical(truth.exclusive)),
+    Row("not", symbolic=rules.logical(truth.negation)),
     Row("is_finite", symbolic=rules.finite),
 )
 

@@ -19,8 +19,8 @@ def trace(
 ) -> Trace:
     """Trace `function(params_pytree, *inputs)` once, at exactly these sizes, in float64.
 
-    float64 keeps every digit of a Python constant; the flag is set for this thread and for the trace only. Tokens are int32,
-    masks float64. Names joined with "/" become nested dicts.
+    float64 keeps every digit of a Python constant; the flag is set for this thread and for the trace only. Tokens are
+    int32, masks float64. Names joined with "/" become nested dicts.
     """
     sizes = dict(sizes)
     names = [spec.name for spec in params]
@@ -37,10 +37,12 @@ def trace(
             raise
         except Exception as error:
             at = ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "no named axes"
-            shapes = ", ".join(f"{spec.name}: {array.shape}" for spec, array in zip((*params, *inputs), arrays, strict=True))
+            specs = (*params, *inputs)
+            shapes = ", ".join(f"{spec.name}: {array.shape}" for spec, array in zip(specs, arrays, strict=True))
+            name = getattr(function, "__name__", "function")
             raise ArchitectureError(
-                f"`{getattr(function, '__name__', 'function')}` raised {type(error).__name__} while it was traced at {at} "
-                f"(shapes {shapes}): {str(error).strip()}. Check that the declared axes are what the function expects."
+                f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
+                f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
     return Trace(closed, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs))
 
@@ -49,7 +51,7 @@ def _shape(spec: ArraySpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     missing = [axis for axis in spec.axis_names if axis not in sizes]
     if missing:
         raise ArchitectureError(
-            f"`trace`: no size for axis {missing[0]!r} of {spec.name!r} ({spec.axes_text!r}); sizes given: {dict(sizes)}."
+            f"`trace`: no size for axis {missing[0]!r} of {spec.name!r} ({spec.axes_text!r}); given: {dict(sizes)}."
         )
     return spec.shape(sizes)
 
@@ -63,8 +65,12 @@ def _nest(names: Sequence[str], leaves: Sequence[Any]) -> dict[str, Any]:
         for key in path:
             node = node.setdefault(key, {})
             if not isinstance(node, dict):
-                raise ArchitectureError(f"parameter {name!r} lies inside {key!r}, which is an array itself; rename one of them.")
+                raise ArchitectureError(
+                    f"parameter {name!r} lies inside {key!r}, which is an array itself; rename one."
+                )
         if last in node:
-            raise ArchitectureError(f"parameter {name!r} is declared twice, or is also the name of a group; rename one of them.")
+            raise ArchitectureError(
+                f"parameter {name!r} is declared twice, or is also the name of a group; rename one."
+            )
         node[last] = leaf
     return tree

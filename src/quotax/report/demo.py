@@ -1,0 +1,228 @@
+"""`quotax demo`: two networks trained on scikit-learn's digits, their symmetries proved, and sharpness on the quotient."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax.artifacts import Certificate
+from quotax.declare import Architecture, Network, architecture
+from quotax.geometry import QuotientSpace
+from quotax.pipeline import quotient, verify
+from quotax.report.table import table
+from quotax.sharpness import sharpness
+from quotax.symmetry import GL, PositiveDiagonal, Symmetry, Translation
+
+RADIUS = 0.5
+"""Of the balls, in the parameters' own units: a few per cent of the trained parameters' norm."""
+
+STRETCH = 0.5
+"""Of the random group element that moves along the orbit: standard deviation of its logarithm's coordinates."""
+
+
+@architecture(params={"W1": "h x", "b1": "h", "W2": "y h", "b2": "y"}, inputs={"x": "x"})
+def relu_network(p: Any, x: jax.Array) -> jax.Array:
+    """One hidden layer, pixels in, logits out."""
+    return jax.nn.log_softmax(p["W2"] @ jax.nn.relu(p["W1"] @ x + p["b1"]) + p["b2"])
+
+
+@architecture(
+    params={
+        "E": "d pixel",
+        "P": "row d",
+        "Wq": "head k d",
+        "Wk": "head k d",
+        "Wv": "head v d",
+        "Wo": "d head v",
+        "W": "y d",
+        "b": "y",
+    },
+    inputs={"x": "row pixel"},
+)
+def attention_model(p: Any, x: jax.Array) -> jax.Array:
+    """One attention layer over the rows of an image, a residual connection, and a softmax head over their mean."""
+    h = x @ p["E"].T + p["P"]
+    q, k, v = (jnp.einsum("td,hkd->htk", h, p[name]) for name in ("Wq", "Wk", "Wv"))
+    weights = jax.nn.softmax(jnp.einsum("htk,hsk->hts", q, k) / q.shape[-1] ** 0.5)
+    h = h + jnp.einsum("hts,hsv,dhv->td", weights, v, p["Wo"])
+    return jax.nn.log_softmax(p["W"] @ jnp.mean(h, 0) + p["b"])
+
+
+HEAD_SHIFTS = (
+    Symmetry("head weights", Translation("d"), {"W": "W + g"}),
+    Symmetry("head bias", Translation(), {"b": "b + g"}),
+)
+
+RELU_SYMMETRIES = (
+    Symmetry("scale", PositiveDiagonal("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}),
+    Symmetry("head weights", Translation("h"), {"W2": "W2 + g"}),
+    Symmetry("head bias", Translation(), {"b2": "b2 + g"}),
+)
+
+ATTENTION_SYMMETRIES = (
+    Symmetry(
+        "query-key",
+        GL("k", each="head"),
+        {"Wq[head,k,d]": "g[head,k,l] Wq[head,l,d]", "Wk[head,k,d]": "inv(g)[head,l,k] Wk[head,l,d]"},
+    ),
+    Symmetry(
+        "value-output",
+        GL("v", each="head"),
+        {"Wv[head,v,d]": "g[head,v,l] Wv[head,l,d]", "Wo[d,head,v]": "inv(g)[head,l,v] Wo[d,head,l]"},
+    ),
+    *HEAD_SHIFTS,
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A trained network and what was found out about it."""
+
+    title: str
+    space: QuotientSpace
+    certificates: tuple[Certificate, ...]
+    accuracy: float
+    loss: float
+    along: float
+    here: tuple[float, float]
+    there: tuple[float, float]
+    drift: float
+
+
+def demonstrate(write: Callable[[str], None] = print, progress: Callable[[str], None] = lambda line: None) -> None:
+    """Run the demonstration: tables go to `write`, a line for each long step to `progress`."""
+    start = time.perf_counter()
+    train, test = _digits()
+    wide = {"x": 64, "h": 32, "y": 10}
+    deep = {"pixel": 8, "row": 8, "d": 16, "head": 2, "k": 8, "v": 8, "y": 10}
+    studies = [
+        _study("ReLU network", relu_network, wide, RELU_SYMMETRIES, (train[0].reshape(-1, 64), train[1]), test, progress),
+        _study("attention", attention_model, deep, ATTENTION_SYMMETRIES, train, test, progress),
+    ]
+    write("The symmetries, each proved for all parameters, inputs and group elements of the widths named:\n")
+    write(_symmetry_table(studies))
+    write("\nThe quotient: gradients are orthogonal to the orbits\n")
+    write(_quotient_table(studies))
+    write(f"\nSharpness at radius {RADIUS}: the largest rise of the loss in the ball, before and after a move along the orbit\n")
+    write(_sharpness_table(studies))
+    write(
+        "\nS_quot <= S_full: the horizontal ball is contained in the full one. The move leaves the function alone, and the"
+        "\nloss with it, yet changes both: the Euclidean metric is not invariant under scalings and GL, so neither number is"
+        "\na property of the function. That takes an invariant metric, or one fixed representative of the orbit."
+    )
+    write(f"\n{time.perf_counter() - start:.0f} s")
+
+
+def _digits() -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    from sklearn.datasets import load_digits
+
+    bunch: Any = load_digits()
+    images, labels = jnp.asarray(bunch.images / 16.0, jnp.float32), jnp.asarray(bunch.target)
+    return (images[:1347], labels[:1347]), (images[1347:], labels[1347:])
+
+
+def _study(
+    title: str,
+    model: Architecture,
+    sizes: dict[str, int],
+    symmetries: tuple[Symmetry, ...],
+    train: tuple[jax.Array, jax.Array],
+    test: tuple[jax.Array, jax.Array],
+    progress: Callable[[str], None],
+) -> Study:
+    net = model.at(**sizes)
+    loss = _cross_entropy(net)
+    progress(f"{title}: training {net.num_parameters:,} parameters on {len(train[1])} images")
+    params = _train(loss, net.init(jax.random.key(0)), train)
+    images = test[0].reshape(-1, *train[0].shape[1:])
+    accuracy = jnp.mean(jnp.argmax(jax.vmap(net, (None, 0))(params, images), -1) == test[1])
+    certificates = []
+    for symmetry in symmetries:
+        progress(f"{title}: proving {symmetry.name} ({symmetry.group})")
+        certificates.append(verify(model, symmetry))
+    space = quotient(net, symmetries, verified=certificates)
+    moved = space.act(params, space.random_element(jax.random.key(1), scale=STRETCH))
+    gradient = jax.grad(loss)(params, train)
+    along = space.norm(params, space.vertical(params, gradient)) / space.norm(params, gradient)
+    values = []
+    for place, at in (("the trained parameters", params), ("moved along the orbit", moved)):
+        progress(f"{title}: sharpness at {place}")
+        full = sharpness(loss, at, RADIUS, batch=train)
+        quot = sharpness(loss, at, RADIUS, batch=train, space=space)
+        values.append((full.value, quot.value))
+    before, after = float(loss(params, train)), float(loss(moved, train))
+    return Study(
+        title,
+        space,
+        tuple(certificates),
+        float(accuracy),
+        before,
+        float(along),
+        values[0],
+        values[1],
+        abs(after - before) / before,
+    )
+
+
+def _cross_entropy(net: Network) -> Callable[[Any, Any], jax.Array]:
+    def loss(params: Any, batch: Any) -> jax.Array:
+        images, labels = batch
+        log_probabilities = jax.vmap(net, (None, 0))(params, images)
+        return -jnp.mean(jnp.take_along_axis(log_probabilities, labels[:, None], axis=-1))
+
+    return loss
+
+
+def _train(loss: Callable[[Any, Any], jax.Array], params: Any, data: Any, steps: int = 400, rate: float = 3e-3) -> Any:
+    """Full-batch Adam, compiled as one loop."""
+
+    def step(state: Any, i: jax.Array) -> tuple[Any, None]:
+        params, first, second = state
+        gradient = jax.grad(loss)(params, data)
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
+        second = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, second, gradient)
+        scale = rate * jnp.sqrt(1 - 0.999**i) / (1 - 0.9**i)
+        params = jax.tree.map(lambda p, m, s: p - scale * m / (jnp.sqrt(s) + 1e-8), params, first, second)
+        return (params, first, second), None
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    run = jax.jit(lambda state: jax.lax.scan(step, state, jnp.arange(1.0, steps + 1)))
+    return run((params, zeros, zeros))[0][0]
+
+
+def _symmetry_table(studies: list[Study]) -> str:
+    rows = [
+        [study.title, family.name, str(family.group), str(family.dimension), certificate.status, certificate.scope]
+        for study in studies
+        for family, certificate in zip(study.space.families, study.certificates, strict=True)
+    ]
+    return table(["network", "symmetry", "group", "dim", "status", "where"], rows)
+
+
+def _quotient_table(studies: list[Study]) -> str:
+    rows = [
+        [
+            study.title,
+            f"{study.space.network.num_parameters:,}",
+            f"{study.space.fiber_dim}",
+            f"{study.space.dim:,}",
+            f"{study.loss:.4f}",
+            f"{100 * study.accuracy:.1f} %",
+            f"{study.along:.1e}",
+        ]
+        for study in studies
+    ]
+    return table(["network", "parameters", "orbit", "quotient", "loss", "test accuracy", "|vertical gradient|/|gradient|"], rows)
+
+
+def _sharpness_table(studies: list[Study]) -> str:
+    rows = []
+    for study in studies:
+        rows.append([study.title, "trained", f"{study.loss:.4f}", *(f"{value:.4f}" for value in study.here)])
+        rows.append(["", f"moved (loss changes by {study.drift:.0e})", "same", *(f"{value:.4f}" for value in study.there)])
+    return table(["network", "where on the orbit", "loss", "S_full", "S_quot"], rows)

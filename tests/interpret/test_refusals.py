@@ -1,0 +1,108 @@
+"""What cannot be read is refused by name, with the user's own line and what to do."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from quotax.artifacts import ArraySpec
+from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
+from quotax.interpret import symbolic_outputs, trace
+
+SQUARE = ArraySpec("x", (("n",), ("n",)))
+
+
+def refusal(function: Any, inputs: tuple[ArraySpec, ...] = (SQUARE,)) -> str:
+    """The message."""
+    with pytest.raises(UnsupportedPrimitiveError) as caught:
+        symbolic_outputs(trace(lambda _, *xs: function(*xs), (), inputs, {"n": 2}))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "advice"),
+    [
+        (lambda x: jnp.linalg.svd(x)[1], "svd", "matrix factorisations are not read"),
+        (lambda x: jnp.linalg.inv(x), "lu", "matrix factorisations are not read"),
+        (lambda x: x + jax.random.normal(jax.random.key(0), x.shape), "random_seed", "pass them as an input"),
+        (lambda x: jnp.sort(x), "sort", "use `jnp.max`"),
+        (lambda x: lax.top_k(x, 1)[0], "top_k", "use `jnp.max`"),
+        (lambda x: jnp.abs(jnp.fft.rfft(x)), "fft", "Fourier transforms are not read"),
+        (
+            lambda x: jnp.abs(x + 1j),
+            "convert_element_type",
+            "here it makes complex numbers. What to do: write the real and the imaginary part",
+        ),
+        (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/table.py"),
+        (lambda x: lax.while_loop(lambda c: c.sum() < 3, lambda c: c + 1, x), "while", "its length is not fixed"),
+        (lambda x: x / 0.0, "div", "divided by the constant 0"),
+        (lambda x: x * jnp.inf, "mul", "whose sign is not known"),
+        (lambda x: x.at[jnp.argmax(x[0])].set(0.0), "scatter", "its positions depend on the parameters or inputs"),
+        (lambda x: jax.pure_callback(np.sin, x, x), "pure_callback", "a callback's formula is not visible"),
+    ],
+)
+def test_refused_by_name(function: Any, name: str, advice: str) -> None:
+    """The message names the primitive, this file and line, and what to do."""
+    message = refusal(function)
+    assert message.startswith(f"cannot read the JAX primitive `{name}` at {__file__}:")
+    assert advice in message
+    assert "What to do: " in message
+
+
+def test_place_is_the_users_line() -> None:
+    """The line is the one that called JAX, in the user's function."""
+
+    def model(x: Any) -> Any:
+        x = x + 1
+        return jnp.linalg.svd(x)[1]
+
+    line = model.__code__.co_firstlineno + 2
+    assert f"test_refusals.py:{line} (in `test_place_is_the_users_line.<locals>.model`)" in refusal(model)
+
+
+def test_token_bits() -> None:
+    """Bitwise operations on tokens are refused."""
+    assert "works on the bits of integers" in refusal(lambda t: t & 1, (ArraySpec("t", (("n",),), "tokens", 3),))
+
+
+def test_error_while_tracing_names_the_sizes() -> None:
+    """What the user's function raises is told with the sizes used, and chained."""
+    weights = (ArraySpec("W", (("h",), ("x",))),)
+
+    def mlp(p: Any, x: Any) -> Any:
+        return p["W"].T @ x
+
+    with pytest.raises(ArchitectureError, match=r"`mlp` raised TypeError while it was traced at h=2, x=3") as caught:
+        trace(mlp, weights, (ArraySpec("x", (("x",),)),), {"h": 2, "x": 3})
+    assert "W: (2, 3), x: (3,)" in str(caught.value)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_names_that_collide() -> None:
+    """A name cannot be an array and a group of arrays."""
+    with pytest.raises(ArchitectureError, match="'a/b' lies inside 'a', which is an array itself"):
+        trace(lambda p: p, (ArraySpec("a", ()), ArraySpec("a/b", ())), (), {})
+    with pytest.raises(ArchitectureError, match="'a' is declared twice"):
+        trace(lambda p: p, (ArraySpec("a/b", ()), ArraySpec("a", ())), (), {})
+
+
+def test_missing_size() -> None:
+    """An axis without a size is named."""
+    with pytest.raises(ArchitectureError, match="no size for axis 'n' of 'x'"):
+        trace(lambda p, x: x, (), (SQUARE,), {"m": 2})
+
+
+def test_trace_keeps_order_types_and_flags() -> None:
+    """Parameters come in declared order; real inputs are float64, tokens int32; the x64 flag outside is left alone."""
+    params = (ArraySpec("z", ((1,),)), ArraySpec("a/w", ((2,),)), ArraySpec("a/b", ()))
+    inputs = (ArraySpec("t", ((4,),), "tokens", 3), ArraySpec("m", ((5,),), "mask"))
+    with jax.enable_x64(False):
+        traced = trace(lambda p, t, m: {"out": p["a"]["w"] + p["z"] * 0.1}, params, inputs, {})
+        assert jnp.zeros(1).dtype == jnp.float32
+    shapes = [(v.aval.shape, str(v.aval.dtype)) for v in traced.jaxpr.jaxpr.invars]
+    assert shapes == [((1,), "float64"), ((2,), "float64"), ((), "float64"), ((4,), "int32"), ((5,), "float64")]
+    assert [spec.name for spec in traced.arrays] == ["z", "a/w", "a/b", "t", "m"]
+    assert traced.out_tree == jax.tree.structure({"out": 0})
