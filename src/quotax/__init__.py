@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from quotax.artifacts import Certificate, Witness
 from quotax.declare import Architecture, Mask, Network, Tokens, architecture
+from quotax.derive import Audit, SymmetryGroup
 from quotax.errors import (
     ArchitectureError,
     DomainError,
@@ -15,7 +16,7 @@ from quotax.errors import (
     UnsupportedPrimitiveError,
 )
 from quotax.geometry import QuotientSpace
-from quotax.pipeline import quotient, verify
+from quotax.pipeline import derive, quotient, verify
 from quotax.sharpness import sharpness
 from quotax.symmetry import (
     GL,
@@ -39,6 +40,7 @@ __all__ = [
     "GL",
     "Architecture",
     "ArchitectureError",
+    "Audit",
     "Certificate",
     "ComplexScaling",
     "Diagonal",
@@ -57,11 +59,13 @@ __all__ = [
     "SignFlip",
     "Symmetry",
     "SymmetryError",
+    "SymmetryGroup",
     "Tokens",
     "Translation",
     "UnsupportedPrimitiveError",
     "Witness",
     "architecture",
+    "derive",
     "quotient",
     "sharpness",
     "verify",

@@ -67,7 +67,7 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
         if turn.axis == 0:
             return spec.name, f"inv(g).T @ {spec.name}" if contragredient else f"g @ {spec.name}"
         return spec.name, f"{spec.name} @ inv(g)" if contragredient else f"{spec.name} @ g.T"
-    labels = _labels(own)
+    labels = labels_of(own)
     inner = list(labels)
     words = []
     for turn, contragredient in terms:
@@ -80,7 +80,7 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
     return f"{spec.name}[{','.join(labels)}]", " * ".join([words[0], f"{spec.name}[{','.join(inner)}]", *words[1:]])
 
 
-def _labels(own: Sequence[AxisFactor]) -> list[str]:
+def labels_of(own: Sequence[AxisFactor]) -> list[str]:
     """An index for each axis, named after it."""
     labels: list[str] = []
     for factor in own:
@@ -129,7 +129,7 @@ def _moved(
 ) -> tuple[str, str]:
     """What becomes of one parameter."""
     own = factors(spec)
-    labels = _labels(own)
+    labels = labels_of(own)
     plain = len(own) <= 2 and all(len(a) == 1 for a in spec.axes) and len(set(own)) == len(own) and len(axes) <= 1
     plain = plain and all(not isinstance(t, Contract) or len(factors(specs[t.source])) == 2 for t, _ in terms)
     value = spec.name if plain or not labels else f"{spec.name}[{','.join(labels)}]"
@@ -160,7 +160,7 @@ def _contracted(term: Contract, labels: list[str], specs: Mapping[str, ArraySpec
     inner = [""] * len(source)
     for label, place in zip(labels, term.order, strict=True):
         inner[place] = label
-    summed = _labels([*labels, *(source[k] for k in term.places)])[len(labels) :]
+    summed = labels_of([*labels, *(source[k] for k in term.places)])[len(labels) :]
     for label, place in zip(summed, term.places, strict=True):
         inner[place] = label
     g = f"g[{','.join(summed)}]"
@@ -193,7 +193,7 @@ def _hyperbolic(solution: Solution, terms: list[tuple], kinds: set, axes: tuple[
     rate, ratio = _root(a * b), _root(a / b)
     if rate is None or ratio is None:
         return []
-    at = f"[{','.join(_labels(axes))}]" if axes else ""
+    at = f"[{','.join(labels_of(axes))}]" if axes else ""
     up, down = (f"(exp(g{at}) {sign} exp(-g{at})) / 2" for sign in "+-")
     sign = 1 if a > 0 else -1
     action = {

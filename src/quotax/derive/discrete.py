@@ -1,0 +1,214 @@
+"""Permutations and sign flips: proposed by running the model at permuted and flipped parameters, returned when proved.
+
+Where a reordering or a flip may act is a set of places (parameter, axis); the smallest sets that leave the outputs alone are
+proposed. What a continuous family on the same places contains is not repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec, Certificate, Model, Trace
+from quotax.derive.moments import factors
+from quotax.derive.running import Running
+from quotax.derive.templates import Solution, Turn
+from quotax.derive.wording import distinct, labels_of, symmetries
+from quotax.symmetry import GL, Diagonal, O, Permutation, SignFlip, Symmetry
+
+Place = tuple[str, int]
+
+_SUBSETS = 2048
+"""At most this many sets of places are tried for one axis, smallest first."""
+
+
+def discrete(
+    model: Model,
+    sizes: Mapping[str, int],
+    families: Sequence[Symmetry],
+    prove: Callable[[Symmetry], Certificate],
+    progress: Callable[[str], None] = lambda line: None,
+) -> list[tuple[Symmetry, Certificate]]:
+    """Proved permutations and sign flips that the continuous families do not contain."""
+    trace = model.trace(sizes)
+    check = _Checker(trace)
+    found: list[tuple[Symmetry, Certificate]] = []
+    names = [s.name for s in families]
+    for symmetry in _candidates(model.params, sizes, families, check):
+        (named,) = distinct([symmetry], names)
+        progress(f"proving {named}")
+        certificate = prove(named)
+        if certificate:
+            found.append((named, certificate))
+            names.append(named.name)
+    return found
+
+
+class _Checker:
+    """Runs the model at three points before and after a change of the parameters."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.running = Running(trace)
+        self.shapes = {s.name: [f if isinstance(f, int) else trace.sizes[f] for f in factors(s)] for s in trace.params}
+        rng = np.random.default_rng(5)
+        self.cases = []
+        for _ in range(3):
+            point = {name: rng.normal(size=shape) for name, shape in self.shapes.items()}
+            inputs = [self.running.inputs(rng) for _ in range(2)]
+            self.cases.append((point, [(i, self.running(self.running.named(point), i)) for i in inputs]))
+
+    def same(self, move: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> bool:
+        """Whether the outputs stay (as far as float64 can tell)."""
+        for point, outputs in self.cases:
+            moved = self.running.named(point | move(dict(point)))
+            for inputs, before in outputs:
+                after = self.running(moved, inputs)
+                if not np.allclose(before, after, rtol=1e-8, atol=1e-9 * (1 + np.abs(before).max(initial=0.0)), equal_nan=True):
+                    return False
+        return True
+
+
+def _candidates(
+    specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker
+) -> Iterator[Symmetry]:
+    axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
+    for axis in axes:
+        places = [(s.name, k) for s in specs for k, f in enumerate(factors(s)) if f == axis]
+        covered = _covered(specs, families, axis, (GL, O))
+        n = sizes[axis]
+        if n > 1:
+            cycle = np.roll(np.arange(n), 1)
+            swap = np.arange(n)
+            swap[:2] = swap[1::-1]
+            orders = [cycle, swap]
+            for chosen in _minimal(places, covered, lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)):
+                turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
+                template = symmetries(Solution(axis, None, "O", turns), specs)[0]
+                yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
+        covered = _covered(specs, families, axis, (GL, O, Diagonal), odd=True)
+        for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
+            yield Symmetry(f"flip {axis}", SignFlip(axis), _flipped(specs, chosen))
+        yield from _with_offset(specs, axis, places, covered, check)
+
+
+def _minimal(places: list[Place], covered: list[set[Place]], holds: Callable[[tuple[Place, ...]], bool]) -> Iterator[tuple[Place, ...]]:
+    """Sets of places for which `holds`, smallest first, none containing another or meeting what is covered."""
+    taken: list[set[Place]] = list(covered)
+    tried = 0
+    for size in range(1, len(places) + 1):
+        for chosen in itertools.combinations(places, size):
+            if any(other <= set(chosen) for other in taken):
+                continue
+            tried += 1
+            if tried > _SUBSETS:
+                if size < len(places) and not taken and holds(tuple(places)):
+                    yield tuple(places)
+                return
+            if holds(chosen):
+                taken.append(set(chosen))
+                yield chosen
+
+
+def _covered(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str, groups: tuple, odd: bool = False) -> list[set[Place]]:
+    """The places on this axis where a continuous family already contains permutations (or signs)."""
+    out = []
+    for family in families:
+        if family.group.axis != axis or not isinstance(family.group, groups):
+            continue
+        moved: set[Place] = set()
+        for entry in family.bind(tuple(specs)).entries:
+            own = factors(next(s for s in specs if s.name == entry.name))
+            spots = [k for k, f in enumerate(own) if f == axis]
+            if not odd or isinstance(family.group, GL | O) or _odd_power(entry):
+                moved |= {(entry.name, k) for k in spots}
+        out.append(moved)
+    return out
+
+
+def _odd_power(entry) -> bool:  # noqa: ANN001
+    """Whether g enters with an odd exponent."""
+    import sympy as sp
+
+    for factor in sp.Mul.make_args(entry.expression):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, sp.Indexed) and base.base.name == "g":
+            return bool(exponent % 2 == 1)
+    return False
+
+
+def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name, axis in chosen:
+            point[name] = np.take(point[name], order, axis=axis)
+        return point
+
+    return move
+
+
+def _flipping(
+    chosen: Sequence[Place], offset: tuple[str, str, int, Sequence[int], float] | None = None
+) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another."""
+
+    def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        before = dict(point)
+        for name, axis in chosen:
+            sign = np.ones(point[name].shape[axis])
+            sign[0] = -1
+            point[name] = point[name] * sign.reshape([-1 if k == axis else 1 for k in range(point[name].ndim)])
+        if offset is not None:
+            target, source, axis, order, c = offset
+            piece = np.take(before[source], 0, axis=axis)
+            point[target] = point[target] + c * piece.transpose(order)
+        return point
+
+    return move
+
+
+def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, str]:
+    """Signs on the chosen places, in index form."""
+    action = {}
+    for name in dict.fromkeys(name for name, _ in chosen):
+        own = factors(next(s for s in specs if s.name == name))
+        labels = labels_of(own)
+        signs = " * ".join(f"g[{labels[k]}]" for n, k in chosen if n == name)
+        action[f"{name}[{','.join(labels)}]"] = f"{signs} * {name}[{','.join(labels)}]"
+    return action
+
+
+def _with_offset(
+    specs: Sequence[ArraySpec], axis: str, places: list[Place], covered: list[set[Place]], check: _Checker
+) -> Iterator[Symmetry]:
+    """Flips that need another parameter to take up a constant: s(-z) = c - s(z)."""
+    for target, source in itertools.permutations(specs, 2):
+        own, other = factors(target), factors(source)
+        if other.count(axis) != 1 or axis in own or sorted(map(str, own)) != sorted(str(f) for f in other if f != axis):
+            continue
+        if len(set(own)) != len(own):
+            continue
+        spot = other.index(axis)
+        left = [f for f in other if f != axis]
+        order = [left.index(f) for f in own]
+        candidates = [p for p in places if p != (source.name, spot)]
+        for c in (1, -1, 2):
+            offset = (target.name, source.name, spot, order, float(c))
+            holds = lambda chosen, o=offset: check.same(_flipping((*chosen, (source.name, spot)), o))  # noqa: E731
+            # an offset is new only where the same flip without it is not a symmetry
+            for chosen in itertools.islice(_minimal(candidates, covered, holds), 1):
+                both = (*chosen, (source.name, spot))
+                if check.same(_flipping(both)):
+                    continue
+                action = _flipped(specs, both)
+                labels = labels_of(own)
+                inner = [""] * len(other)
+                for label, f in zip(labels, own, strict=True):
+                    inner[other.index(f)] = label
+                inner[spot] = f"{axis}_"
+                head = f"{target.name}[{','.join(labels)}]" if labels else target.name
+                half = Fraction(c, 2)
+                action[head] = f"{head} + ({half}) * {source.name}[{','.join(inner)}] * (1 - g[{axis}_])"
+                yield Symmetry(f"flip {axis}", SignFlip(axis), action)
+                return
