@@ -17,7 +17,7 @@ from quotax.derive.moments import factors
 from quotax.derive.running import Running
 from quotax.derive.templates import Solution, Turn
 from quotax.derive.wording import distinct, labels_of, symmetries
-from quotax.symmetry import GL, Diagonal, O, Permutation, SignFlip, Symmetry
+from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry
 
 Place = tuple[str, int]
 
@@ -60,6 +60,10 @@ class _Checker:
             inputs = [self.running.inputs(rng) for _ in range(2)]
             self.cases.append((point, [(i, self.running(self.running.named(point), i)) for i in inputs]))
 
+    def inert(self, name: str) -> bool:
+        """Whether a parameter changes nothing at all."""
+        return self.same(lambda point: point | {name: point[name] + 0.37})
+
     def same(self, move: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> bool:
         """Whether the outputs stay (as far as float64 can tell)."""
         for point, outputs in self.cases:
@@ -75,9 +79,10 @@ def _candidates(
     specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker
 ) -> Iterator[Symmetry]:
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
+    inert = {s.name for s in specs if check.inert(s.name)}
     for axis in axes:
-        places = [(s.name, k) for s in specs for k, f in enumerate(factors(s)) if f == axis]
-        covered = _covered(specs, families, axis, (GL, O))
+        places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(factors(s)) if f == axis]
+        covered = _permuted(specs, families, axis)
         n = sizes[axis]
         if n > 1:
             cycle = np.roll(np.arange(n), 1)
@@ -88,43 +93,67 @@ def _candidates(
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
                 template = symmetries(Solution(axis, None, "O", turns), specs)[0]
                 yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
-        covered = _covered(specs, families, axis, (GL, O, Diagonal), odd=True)
+        covered = _signs(specs, families, axis)
         for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
+            covered = _closed([*covered, set(chosen)])
             yield Symmetry(f"flip {axis}", SignFlip(axis), _flipped(specs, chosen))
         yield from _with_offset(specs, axis, places, covered, check)
 
 
 def _minimal(places: list[Place], covered: list[set[Place]], holds: Callable[[tuple[Place, ...]], bool]) -> Iterator[tuple[Place, ...]]:
-    """Sets of places for which `holds`, smallest first, none containing another or meeting what is covered."""
-    taken: list[set[Place]] = list(covered)
+    """Sets of places for which `holds`, smallest first, none of them covered or containing one found before."""
+    taken: list[set[Place]] = []
     tried = 0
     for size in range(1, len(places) + 1):
         for chosen in itertools.combinations(places, size):
-            if any(other <= set(chosen) for other in taken):
+            if set(chosen) in covered or any(other <= set(chosen) for other in taken):
                 continue
             tried += 1
             if tried > _SUBSETS:
-                if size < len(places) and not taken and holds(tuple(places)):
-                    yield tuple(places)
+                everywhere = tuple(places)
+                if size < len(places) and not taken and set(everywhere) not in covered and holds(everywhere):
+                    yield everywhere
                 return
             if holds(chosen):
                 taken.append(set(chosen))
                 yield chosen
 
 
-def _covered(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str, groups: tuple, odd: bool = False) -> list[set[Place]]:
-    """The places on this axis where a continuous family already contains permutations (or signs)."""
-    out = []
+def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) -> set[Place]:
+    moved: set[Place] = set()
+    for entry in family.bind(tuple(specs)).entries:
+        own = factors(next(s for s in specs if s.name == entry.name))
+        if not odd or not isinstance(family.group, Diagonal) or _odd_power(entry):
+            moved |= {(entry.name, k) for k, f in enumerate(own) if f == axis}
+    return moved
+
+
+def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
+    """Unions of the places where continuous families on this axis already contain its permutations."""
+    own = [_places(specs, f, axis, False) for f in families if f.group.axis == axis and isinstance(f.group, GL | O)]
+    return [set().union(*chosen) for k in range(1, len(own) + 1) for chosen in itertools.combinations(own, k)]
+
+
+def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
+    """The sets of places on which continuous families already contain a sign, closed under composition."""
+    own = []
     for family in families:
-        if family.group.axis != axis or not isinstance(family.group, groups):
-            continue
-        moved: set[Place] = set()
-        for entry in family.bind(tuple(specs)).entries:
-            own = factors(next(s for s in specs if s.name == entry.name))
-            spots = [k for k, f in enumerate(own) if f == axis]
-            if not odd or isinstance(family.group, GL | O) or _odd_power(entry):
-                moved |= {(entry.name, k) for k in spots}
-        out.append(moved)
+        group = family.group
+        on_axis = group.axis == axis and isinstance(group, GL | O | Diagonal)
+        each = group.each == axis and isinstance(group, GL | O | Diagonal | ComplexScaling)
+        if on_axis or each:
+            own.append(_places(specs, family, axis, True))
+    return _closed(own)
+
+
+def _closed(sets: Sequence[set[Place]]) -> list[set[Place]]:
+    out: list[set[Place]] = []
+    for k in range(1, min(len(sets), 8) + 1):
+        for chosen in itertools.combinations(sets[:8], k):
+            total: set[Place] = set()
+            for one in chosen:
+                total = total ^ one
+            out.append(total)
     return out
 
 

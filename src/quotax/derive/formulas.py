@@ -56,13 +56,19 @@ def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) ->
             counted[key] = dimensions(actions, specs, sizes)
         return counted[key]
 
-    tests = list(_test_sizes(axes, acted, even))
     out = []
+    matrix = tuple(dict.fromkeys(a.group.axis for a in actions if a.group.layout == "matrix" and a.group.axis))
+    others = tuple(a for a in axes if a not in acted)
     for which in (0, 1):
-        if all(_at(proposal, s) == count(s)[which] for s in tests):
+        agrees = lambda s, k=which: _at(proposal, s) == count(s)[k]  # noqa: E731
+        if not all(map(agrees, _within(axes, matrix, others, even))):
+            out.append(_fitted(axes, acted, even, lambda s, k=which: count(s)[k]))
+        elif all(map(agrees, _beyond(axes, matrix, acted, even))):
             out.append(proposal)
-        else:
-            out.append(_fitted(proposal, axes, acted, even, lambda s, k=which: count(s)[k]))
+        else:  # larger matrices than their surroundings have stabilisers
+            fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
+            small = sp.And(*(axis_symbol(a) <= axis_symbol(b) for a in matrix for b in others))
+            out.append(fitted if fitted != sp.nan else sp.Piecewise((proposal, small), (sp.nan, True)))
     return out[0], out[1]
 
 
@@ -70,24 +76,26 @@ def _at(formula: sp.Expr, sizes: Mapping[str, int]) -> int:
     return int(formula.subs({axis_symbol(a): n for a, n in sizes.items()}))
 
 
-def _test_sizes(axes: Sequence[str], acted: Sequence[str], even: set) -> list[Sizes]:
-    """All equal, acted axes small, one acted axis large at a time, and a mixture."""
-    base = {a: 3 for a in axes}
-    tests = [base, {a: 2 if a in acted else 4 for a in axes}]
-    tests += [{a: 4 if a == big else 2 for a in axes} for big in acted]
-    tests.append({a: 2 + k % 3 for k, a in enumerate(axes)})
+def _within(axes: Sequence[str], matrix: Sequence[str], others: Sequence[str], even: set) -> list[Sizes]:
+    """Sizes at which matrices act on axes no larger than those beside them; none was used to propose a formula."""
+    tests = [{a: 2 + (a in others) for a in axes}, {a: 3 + (a in others) for a in axes}]
+    tests.append({a: (2 if a in matrix else 4) + (a in others) for a in axes})
+    return [{a: n + n % 2 if a in even or (even and a in others) else n for a, n in t.items()} for t in tests]
+
+
+def _beyond(axes: Sequence[str], matrix: Sequence[str], acted: Sequence[str], even: set) -> list[Sizes]:
+    """Sizes at which an axis that is acted on is larger than those beside it."""
+    tests = [{a: 4 if a == big else 2 for a in axes} for big in acted]
     return [{a: n + n % 2 if a in even else n for a, n in t.items()} for t in tests]
 
 
-def _fitted(
-    proposal: sp.Expr, axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]
-) -> sp.Expr:
+def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr:
     """A polynomial of degree two in each axis, on the whole or on three regions of one acted axis against the others."""
     if len(axes) > 4 or len(acted) != 1 or even:
         return sp.nan
     axis = acted[0]
     others = [a for a in axes if a != axis]
-    sizes = [dict(zip(axes, values, strict=True)) for values in itertools.product(range(1, 5), repeat=len(axes))]
+    sizes = [dict(zip(axes, values, strict=True)) for values in itertools.product(range(1, 6 if len(axes) < 3 else 5), repeat=len(axes))]
     h, rest = axis_symbol(axis), [axis_symbol(a) for a in others]
     regions: list[tuple[Callable[[Sizes], bool], object]] = [
         (lambda s: s[axis] >= max(s[a] for a in others), sp.Ge(h, sp.Max(*rest))) if others else (lambda s: True, True),

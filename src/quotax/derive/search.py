@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from quotax.derive import linear
 from quotax.derive.fields import fields_at, random_point
 from quotax.derive.moments import Moments, factors
 from quotax.derive.sampling import Batch, batches
-from quotax.derive.templates import Solution, solve_matrix, solve_vector
+from quotax.derive.templates import Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.wording import distinct, symmetries
 from quotax.symmetry import Symmetry
 
@@ -98,7 +99,7 @@ def search(
             span.include(symmetry)
     found = Found()
     names = [s.name for s in declared]
-    for solution in _solutions(samples, specs, progress):
+    for solution in (*_inert(samples, specs), *_solutions(samples, _moving(samples, specs), progress)):
         candidates = symmetries(solution, specs)
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
             continue
@@ -118,6 +119,26 @@ def search(
             if failure is not None and failure[1].status == "undecided":
                 found.unproved.append(failure)
     return found
+
+
+def _still(sample: Sample, spec: ArraySpec) -> bool:
+    return not any(b.jacobian[spec.name].any() for b in sample.batches)
+
+
+def _moving(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> list[ArraySpec]:
+    """The parameters that the outputs depend on: what acts on the others alone says nothing."""
+    return [spec for spec in specs if not all(_still(s, spec) for s in samples)]
+
+
+def _inert(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> Iterator[Solution]:
+    """Shifts of the parameters that the outputs do not depend on."""
+    moving = _moving(samples, specs)
+    for spec in specs:
+        own = factors(spec)
+        if spec not in moving and len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own):
+            axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
+            term = Shift(spec.name, tuple(range(len(own))))
+            yield Solution(axis, each, "vector", ((term, Fraction(1)),))
 
 
 def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
