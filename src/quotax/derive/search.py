@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +14,7 @@ from quotax.derive import linear
 from quotax.derive.fields import fields_at, random_point
 from quotax.derive.moments import Moments, factors
 from quotax.derive.sampling import Batch, batches
-from quotax.derive.templates import Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.templates import Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.wording import distinct, symmetries
 from quotax.symmetry import Symmetry
 
@@ -99,10 +99,12 @@ def search(
             span.include(symmetry)
     found = Found()
     names = [s.name for s in declared]
-    for solution in (*_inert(samples, specs), *_solutions(samples, _moving(samples, specs), progress)):
+
+    def attempt(solution: Solution) -> bool | None:
+        """Whether a solution is proved; None when it is nothing new."""
         candidates = symmetries(solution, specs)
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
-            continue
+            return None
         named = distinct(candidates[:1], names)[0].name
         failure: tuple[Symmetry, Certificate] | None = None
         for candidate in candidates:
@@ -113,11 +115,19 @@ def search(
                 found.proved.append((symmetry, certificate))
                 span.include(symmetry)
                 names.append(named)
-                break
+                return True
             failure = symmetry, certificate
-        else:
-            if failure is not None and failure[1].status == "undecided":
-                found.unproved.append(failure)
+        if failure is not None and failure[1].status == "undecided":
+            found.unproved.append(failure)
+        return False
+
+    inert = [name for name, solution in _inert(samples, specs) if attempt(solution)]
+    for solutions in _solutions(samples, [s for s in specs if s.name not in inert], progress):
+        failed = [solution for solution in solutions if attempt(solution) is False]
+        failed = [s for s in failed if all(isinstance(term, Scale) for term, _ in s.terms)]
+        if len(failed) > 1:
+            # A derivative that vanishes almost everywhere (sign, step) separates what only moves together.
+            attempt(replace(failed[0], terms=tuple(term for solution in failed for term in solution.terms)))
     return found
 
 
@@ -125,20 +135,15 @@ def _still(sample: Sample, spec: ArraySpec) -> bool:
     return not any(b.jacobian[spec.name].any() for b in sample.batches)
 
 
-def _moving(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> list[ArraySpec]:
-    """The parameters that the outputs depend on: what acts on the others alone says nothing."""
-    return [spec for spec in specs if not all(_still(s, spec) for s in samples)]
-
-
-def _inert(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> Iterator[Solution]:
-    """Shifts of the parameters that the outputs do not depend on."""
-    moving = _moving(samples, specs)
+def _inert(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> Iterator[tuple[str, Solution]]:
+    """Shifts of the parameters by which all derivatives vanish; proved inert, they are left out of everything else."""
     for spec in specs:
         own = factors(spec)
-        if spec not in moving and len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own):
+        plain = len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own)
+        if plain and all(_still(s, spec) for s in samples):
             axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
             term = Shift(spec.name, tuple(range(len(own))))
-            yield Solution(axis, each, "vector", ((term, Fraction(1)),))
+            yield spec.name, Solution(axis, each, "vector", ((term, Fraction(1)),))
 
 
 def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
@@ -146,7 +151,7 @@ def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
     return axis is None or sizes[axis] % symmetry.group.divisor == 0
 
 
-def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[Solution]:
+def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[list[Solution]]:
     """All templates, from the largest groups to the smallest."""
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     paired = [
@@ -165,13 +170,13 @@ def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: 
             if not usable or not large:
                 continue
             progress(f"solving for {kind} on {axis}{f' for each {each}' if each else ''}")
-            yield from solve_matrix(usable, specs, axis, each, kind)
+            yield solve_matrix(usable, specs, axis, each, kind)
             if kind == "O" and each is None:
-                yield from solve_matrix(usable, specs, axis, each, kind, gains=True)
+                yield solve_matrix(usable, specs, axis, each, kind, gains=True)
     for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
         progress(f"solving for vectors on {pair[0]} {pair[1]}")
-        yield from solve_vector(data, specs, pair)
+        yield solve_vector(data, specs, pair)
     for axis in axes:
         progress(f"solving for vectors on {axis}")
-        yield from solve_vector(data, specs, (axis,))
-    yield from solve_vector(data, specs, ())
+        yield solve_vector(data, specs, (axis,))
+    yield solve_vector(data, specs, ())
