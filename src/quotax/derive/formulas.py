@@ -67,8 +67,11 @@ def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) ->
             out.append(proposal)
         else:  # larger matrices than their surroundings have stabilisers
             fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
-            small = sp.And(*(axis_symbol(a) <= axis_symbol(b) for a in matrix for b in others))
-            out.append(fitted if fitted != sp.nan else sp.Piecewise((proposal, small), (sp.nan, True)))
+            if fitted == sp.nan:
+                pairs = [(a, b) for a in matrix for b in axes if a != b and not agrees(_narrow(axes, a, b, even))]
+                small = sp.And(*(axis_symbol(a) <= axis_symbol(b) for a, b in pairs))
+                fitted = sp.Piecewise((proposal, small), (sp.nan, True)) if pairs else sp.nan
+            out.append(fitted)
     return out[0], out[1]
 
 
@@ -87,6 +90,12 @@ def _beyond(axes: Sequence[str], matrix: Sequence[str], acted: Sequence[str], ev
     """Sizes at which an axis that is acted on is larger than those beside it."""
     tests = [{a: 4 if a == big else 2 for a in axes} for big in acted]
     return [{a: n + n % 2 if a in even else n for a, n in t.items()} for t in tests]
+
+
+def _narrow(axes: Sequence[str], large: str, small: str, even: set) -> Sizes:
+    """One axis wider than another, the rest no obstacle."""
+    sizes = {a: 2 if a == small else 4 if a == large and even else 3 for a in axes}
+    return {a: n + n % 2 if a in even else n for a, n in sizes.items()}
 
 
 def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr:

@@ -49,6 +49,8 @@ def _matrix(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
 def _representation(solution: Solution) -> list[tuple[Turn, bool]] | None:
     """Each term with whether it acts by the contragredient; None when the terms are no representation."""
     turns = [(t, a) for t, a in solution.terms if isinstance(t, Turn)]
+    if len({(t.param, t.axis) for t, _ in turns}) < len(turns):  # C - C^T in one place: a smaller group in disguise
+        return None
     if solution.kind == "O":
         return [(t, False) for t, a in turns] if all(a == 1 for _, a in turns) else None
     pairs = {(t.transposed, a) for t, a in turns}
