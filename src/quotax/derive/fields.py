@@ -68,13 +68,19 @@ def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
     return np.rint(np.asarray(jax.vmap(lambda c: action.group.algebra(c, sizes))(eye))).astype(np.int64) % PRIME
 
 
-def fields_at(action: Action, specs: Sequence[ArraySpec], sizes: Mapping[str, int], point: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The fields of all basis elements at a point: `(basis, parameters)`."""
+def fields_at(
+    action: Action,
+    specs: Sequence[ArraySpec],
+    sizes: Mapping[str, int],
+    point: Mapping[str, np.ndarray],
+    basis: np.ndarray | None = None,
+) -> np.ndarray:
+    """The fields of these algebra elements (a whole basis, unless given) at a point: `(elements, parameters)`."""
     starts, total = {}, 0
     for spec in specs:
         starts[spec.name] = total
         total += point[spec.name].size
-    basis = algebra_basis(action, sizes)
+    basis = algebra_basis(action, sizes) if basis is None else basis
     out = np.zeros((len(basis), total), np.int64)
     environment: dict[str, Any] = {variable(name): value for name, value in point.items()}
     for row, xi in zip(out, basis, strict=True):

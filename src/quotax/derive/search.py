@@ -11,11 +11,12 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
 from quotax.derive import linear
-from quotax.derive.fields import fields_at, random_point
+from quotax.derive.fields import algebra_basis, fields_at, random_point
 from quotax.derive.moments import Moments, factors
 from quotax.derive.sampling import Batch, batches
 from quotax.derive.templates import Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.wording import distinct, symmetries
+from quotax.interpret.jets import PRIME
 from quotax.symmetry import Symmetry
 
 Prove = Callable[[Symmetry], Certificate]
@@ -50,26 +51,37 @@ class Span:
     sizes: Mapping[str, int]
     points: list[dict[str, np.ndarray]]
     rows: np.ndarray = field(init=False)
-    rank: int = 0
+    """In reduced echelon form, up to the order of the rows."""
+    pivots: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing yet."""
         total = sum(p.size for point in self.points for p in point.values())
         self.rows = np.zeros((0, total), np.int64)
+        self.pivots = np.zeros(0, np.int64)
 
-    def fields(self, symmetry: Symmetry) -> np.ndarray:
-        """The fields of a symmetry at all points."""
+    def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
+        """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
         action = symmetry.bind(tuple(self.specs))
-        return np.concatenate([fields_at(action, self.specs, self.sizes, p) for p in self.points], axis=1)
+        basis = algebra_basis(action, self.sizes)
+        if general:
+            weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
+            basis = linear.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
+        return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
 
     def adds(self, symmetry: Symmetry) -> bool:
-        """Whether a symmetry has a field that the others have not."""
-        return linear.rank(np.concatenate([self.rows, self.fields(symmetry)])) > self.rank
+        """Whether a symmetry has a field that the others have not: a random one of its fields shows it."""
+        field = self.fields(symmetry, general=True)
+        return bool(((field - linear.product(field[:, self.pivots], self.rows)) % PRIME).any())
 
     def include(self, symmetry: Symmetry) -> None:
         """Add the fields of a symmetry."""
-        self.rows = linear.echelon(np.concatenate([self.rows, self.fields(symmetry)]))
-        self.rank = len(self.rows)
+        new = self.fields(symmetry)
+        residual = linear.echelon((new - linear.product(new[:, self.pivots], self.rows)) % PRIME)
+        pivots = np.array([int(np.flatnonzero(row)[0]) for row in residual], np.int64)
+        rows = (self.rows - linear.product(self.rows[:, pivots], residual)) % PRIME
+        self.rows = np.concatenate([rows, residual])
+        self.pivots = np.concatenate([self.pivots, pivots])
 
 
 @dataclass
