@@ -5,7 +5,6 @@ What is found is a refutation, because both outputs are exact enough to tell apa
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -23,17 +22,12 @@ TOLERANCE = 1e-7
 """Relative difference above which two float64 outputs are different functions' values, not one value rounded twice."""
 
 
-@functools.lru_cache(maxsize=32)
-def _compiled(jaxpr: Any) -> Any:
-    """The model on a batch. jit keys its cache on the function, so each trace compiles once for all claims about it."""
-    return jax.jit(jax.vmap(jaxpr_as_fun(jaxpr)))
-
-
 def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int) -> Witness | None:
     """A counterexample among random small rationals, or nothing."""
     samples = [_draw(trace, action, rng) for _ in range(draws)]
     with jax.enable_x64(True):
-        run = _compiled(trace.jaxpr)
+        # One function for all traces' calls: jit keys its cache on it, so each trace compiles once.
+        run = jax.jit(jax.vmap(jaxpr_as_fun(trace.jaxpr)))
         before = run(*_batched(trace, samples, "params"))
         after = run(*_batched(trace, samples, "moved"))
     for i, sample in enumerate(samples):
