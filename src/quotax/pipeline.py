@@ -34,7 +34,8 @@ def verify(
 
     Random small rationals are tried first; where they find no difference, the identity is proved in exact arithmetic
     for all parameters, inputs and group elements of each width tried. `sizes` replaces the widths (one dict, or
-    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its `scope` says where it holds.
+    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its
+    `scope` says where it holds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -78,9 +79,9 @@ def derive(
 ) -> SymmetryGroup:
     """The symmetries of a model that nobody wrote down: found in exact arithmetic, each proved by `verify`.
 
-    The determining equations are sampled at small widths (`sizes` replaces them) and solved for groups on every axis; what
-    those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and not found again.
-    Progress is printed to standard error once two seconds have passed, or handed to `progress`.
+    The determining equations are sampled at small widths (`sizes` replaces them) and solved for groups on every axis;
+    what those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and
+    not found again. Progress is printed to standard error once two seconds have passed, or handed to `progress`.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
 import quotax as qx
 
 
@@ -169,7 +170,7 @@ def attention(p, x):
 
 @qx.architecture(
     params={
-        **{n: "head k d" for n in "QKV"},
+        **dict.fromkeys("QKV", "head k d"),
         **{f"b{n}": "head k" for n in "QKV"},
         "O": "d head k",
         "bO": "d",
@@ -181,9 +182,7 @@ def attention_biases(p, x):
     return jnp.einsum("htk,dhk->td", attend(q, k, v), p["O"]) + p["bO"]
 
 
-@qx.architecture(
-    params={"Q": "kv group k d", "K": "kv k d", "V": "kv k d", "O": "d kv group k"}, inputs={"x": "t d"}
-)
+@qx.architecture(params={"Q": "kv group k d", "K": "kv k d", "V": "kv k d", "O": "d kv group k"}, inputs={"x": "t d"})
 def grouped(p, x):
     q = jnp.einsum("hgkd,td->hgtk", p["Q"], x)
     k, v = (jnp.einsum("hkd,td->htk", p[n], x)[:, None] for n in "KV")
@@ -206,7 +205,7 @@ def rope(p, x):
 def decoder(blocks, eps=0.0):
     block = {"Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k", "W1": "f d", "W2": "d f"}
     names = [f"block{i}" for i in range(blocks)]
-    params = {"E": "vocab d", "P": "t d", **{n: block for n in names}, "U": "vocab d"}
+    params = {"E": "vocab d", "P": "t d", **dict.fromkeys(names, block), "U": "vocab d"}
 
     @qx.architecture(params=params, inputs={"tokens": qx.Tokens("t", below="vocab")})
     def model(p, tokens):
@@ -262,7 +261,14 @@ ROWS = [
     Row("diagonal state space", diagonal_state_space, {"x": 2, "h": 3, "y": 2, "t": 8}, (15, 12, 3, 3), "h"),
     Row("attention", attention, HEADS, (64, 48, 16, 16), "2*head*k**2"),
     Row("attention biases", attention_biases, HEADS, (80, 56, 24, 24), "2*head*k**2+2*head*k"),
-    Row("grouped query", grouped, {"d": 4, "kv": 2, "group": 2, "k": 2, "t": 5}, (96, 80, 16, 16), "2*kv*k**2", slow=True),
+    Row(
+        "grouped query",
+        grouped,
+        {"d": 4, "kv": 2, "group": 2, "k": 2, "t": 5},
+        (96, 80, 16, 16),
+        "2*kv*k**2",
+        slow=True,
+    ),
     Row("multi query", multi_query, HEADS, (48, 40, 8, 8), "2*k**2", slow=True),
     Row("rope", rope, {"d": 6, "k": 4, "v": 2, "t": 5}, (72, 64, 8, 8), "k+v**2"),
     Row(

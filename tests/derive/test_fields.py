@@ -1,4 +1,4 @@
-"""Laws: what is derived is tangent and invariant on random architectures; fields, tables and exports are what they say."""
+"""Laws: what is derived is tangent and invariant on random architectures; fields and tables are what they say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-r"""Polynomial fields in general: every field of a degree, or every matrix on every axis, as ground truth for the templates.
+r"""Polynomial fields in general, as ground truth for the templates: every field of a degree, or matrices on all axes.
 
-A basis field is a list of (target entry, monomial) pairs; the determining equations are linear in the fields' coefficients. The
-solutions are a module over functions, so that of all solutions only those are kept that point in a new direction at a generic point.
+
+A basis field is a list of (target entry, monomial) pairs; the determining equations are linear in the fields'
+coefficients. The solutions are a module over functions, so that of all solutions only those are kept that point in a
+new direction at a generic point.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Unknowns:
 
 
 def unknowns(trace: Trace, ansatz: Ansatz) -> Unknowns | None:
-    """The basis fields: all of the degree if they are few enough, otherwise matrices on axes; None when both are too many."""
+    """All fields of the degree if they are few enough, otherwise matrices on axes; None when both are too many."""
     total = sum(int(np.prod(spec.shape(trace.sizes), dtype=np.int64)) for spec in trace.params)
     degrees = {"linear": (1,), "affine": (0, 1), "full": (0, 1), "quadratic": (0, 1, 2)}[ansatz]
     monomials = [m for k in degrees for m in itertools.combinations_with_replacement(range(total), k)]
@@ -80,7 +82,7 @@ def unknowns(trace: Trace, ansatz: Ansatz) -> Unknowns | None:
 
 
 def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
-    """A matrix on every axis of every parameter; constants; one parameter contracted with a free vector into another."""
+    """A matrix on every axis of every parameter; constants; parameters contracted with a vector into others."""
     pairs: list[list[tuple[int, Monomial]]] = []
     start, entries = 0, {}
     for spec in trace.params:
@@ -90,9 +92,13 @@ def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
     for array in entries.values():
         axes = range(array.ndim)
         groups = [(a,) for a in axes]
-        groups += [p for p in itertools.combinations(axes, 2) if array.ndim > 2 and array.shape[p[0]] * array.shape[p[1]] <= 9]
+        groups += [
+            p for p in itertools.combinations(axes, 2) if array.ndim > 2 and array.shape[p[0]] * array.shape[p[1]] <= 9
+        ]
         for group in groups or [()]:
-            rows = np.moveaxis(array, group, range(len(group))).reshape(int(np.prod([array.shape[a] for a in group], dtype=np.int64)), -1)
+            rows = np.moveaxis(array, group, range(len(group))).reshape(
+                int(np.prod([array.shape[a] for a in group], dtype=np.int64)), -1
+            )
             for i, j in itertools.product(range(len(rows)), repeat=2):
                 pairs.append([(int(t), (int(s),)) for t, s in zip(rows[i], rows[j], strict=True)])
         if constants:
@@ -115,7 +121,7 @@ def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
 
 
 def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator) -> np.ndarray:
-    """Coefficients of all fields that leave the model unchanged: batches are drawn until a fresh one changes nothing."""
+    """Coefficients of all fields that leave the model unchanged; fresh batches are drawn until they change nothing."""
     stream = batches(trace, rng, 8)
     kept, rows = [], 0
     while rows < basis.count + 20:
@@ -134,9 +140,7 @@ def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator) -> np.ndarray
     return solutions
 
 
-def directions(
-    basis: Unknowns, solutions: np.ndarray, known: np.ndarray, theta: np.ndarray
-) -> list[np.ndarray]:
+def directions(basis: Unknowns, solutions: np.ndarray, known: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
     """Of the solutions, sparsest first, those that point in a new direction at `theta` beside the `known` rows."""
     order = sorted(range(len(solutions)), key=lambda k: int(np.count_nonzero(solutions[k])))
     rows = linear.echelon(known)
@@ -153,7 +157,9 @@ def directions(
     return chosen
 
 
-def as_sympy(basis: Unknowns, coefficients: Sequence[Fraction], symbols: Sequence[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+def as_sympy(
+    basis: Unknowns, coefficients: Sequence[Fraction], symbols: Sequence[sp.Symbol]
+) -> dict[sp.Symbol, sp.Expr]:
     """A field as SymPy expressions by parameter entry."""
     out: dict[sp.Symbol, sp.Expr] = {}
     for unknown, target, monomial in zip(basis.owner, basis.target, basis.monomial, strict=True):

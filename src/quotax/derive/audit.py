@@ -26,8 +26,9 @@ LARGEST = 2500
 class Audit:
     """What a network's symmetries explain of its flat directions, at stated sizes.
 
-    `rank` is the generic rank of theta -> f(theta, .), `flat` what is left of the parameters, `orbit` the generic rank of the
-    fields found, `surplus` the flat directions that no found symmetry explains. None where the network is too large to say.
+    `rank` is the generic rank of theta -> f(theta, .), `flat` what is left of the parameters, `orbit` the generic rank
+    of the fields found, `surplus` the flat directions that no found symmetry explains. None where the network is too
+    large to say.
     """
 
     sizes: Mapping[str, int]
@@ -60,7 +61,7 @@ class Audit:
         return self.surplus == 0
 
     def directions(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """A random float64 point and an orthonormal basis (rows) of its flat directions that are orthogonal to the orbit."""
+        """A random float64 point, and an orthonormal basis (rows) of its flat directions orthogonal to the orbit."""
         running = Running(self.trace)
         return surplus_directions(running, self.actions, self.trace, np.random.default_rng(seed))
 
@@ -68,8 +69,8 @@ class Audit:
         """One line."""
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
         return (
-            f"{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, orbit {self.orbit}, "
-            f"stabiliser {self.stabiliser}: {verdict} ({self.method})"
+            f"{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
+            f"orbit {self.orbit}, stabiliser {self.stabiliser}: {verdict} ({self.method})"
         )
 
 
@@ -94,7 +95,9 @@ def audit(
     return Audit(dict(sizes), total, rank, algebra, orbit, method, trace, tuple(actions))
 
 
-def counts(model: Model, actions: Sequence[Action], sizes: Mapping[str, int], unnamed: Sequence[FieldFamily]) -> tuple[int, int]:
+def counts(
+    model: Model, actions: Sequence[Action], sizes: Mapping[str, int], unnamed: Sequence[FieldFamily]
+) -> tuple[int, int]:
     """(algebra, orbit) of the families and the unnamed fields together."""
     rng = np.random.default_rng(3)
     points = [random_point(model.params, sizes, rng) for _ in range(2)]
@@ -126,7 +129,9 @@ def jacobian_rank(trace: Trace, total: int, seed: int = 11) -> tuple[int, str]:
 def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int, bool]:
     """The rank at one random point over many inputs, and whether a sign had to be drawn."""
     discrete = any(spec.kind != "real" for spec in trace.inputs)
-    stream = batches(trace, rng, 1 if discrete and not any(s.kind == "real" for s in trace.inputs) else 16, one_point=True)
+    stream = batches(
+        trace, rng, 1 if discrete and not any(s.kind == "real" for s in trace.inputs) else 16, one_point=True
+    )
     rows = np.zeros((0, total), np.int64)
     opaque, quiet, best = False, 0, -1
     pending: list[np.ndarray] = []
@@ -157,7 +162,9 @@ def surplus_directions(
     theta, total = running.point(rng), sum(running.sizes)
     drawn = [running.inputs(rng) for _ in range(4 * total + 40)]
     with jax.enable_x64(True):
-        jacobian = np.asarray(running._jacobian(theta, *(np.stack(c) for c in zip(*drawn, strict=True)))).reshape(-1, total)
+        jacobian = np.asarray(running._jacobian(theta, *(np.stack(c) for c in zip(*drawn, strict=True)))).reshape(
+            -1, total
+        )
     _, values, right = np.linalg.svd(jacobian)
     rank = int(np.sum(values > values[0] * 1e-9))
     flat = right[rank:]

@@ -1,7 +1,7 @@
 """Permutations and sign flips: proposed by running the model at permuted and flipped parameters, returned when proved.
 
-Where a reordering or a flip may act is a set of places (parameter, axis); the smallest sets that leave the outputs alone are
-proposed. What a continuous family on the same places contains is not repeated.
+Where a reordering or a flip may act is a set of places (parameter, axis); the smallest sets that leave the outputs
+alone are proposed. What a continuous family on the same places contains is not repeated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class _Checker:
             moved = self.running.named(point | move(dict(point)))
             for inputs, before in outputs:
                 after = self.running(moved, inputs)
-                if not np.allclose(before, after, rtol=1e-8, atol=1e-9 * (1 + np.abs(before).max(initial=0.0)), equal_nan=True):
+                if not np.allclose(
+                    before, after, rtol=1e-8, atol=1e-9 * (1 + np.abs(before).max(initial=0.0)), equal_nan=True
+                ):
                     return False
         return True
 
@@ -100,23 +102,35 @@ def _candidates(
         yield from _with_offset(specs, axis, places, covered, check)
 
 
-def _minimal(places: list[Place], covered: list[set[Place]], holds: Callable[[tuple[Place, ...]], bool]) -> Iterator[tuple[Place, ...]]:
+def _minimal(
+    places: list[Place], covered: list[set[Place]], holds: Callable[[tuple[Place, ...]], bool]
+) -> Iterator[tuple[Place, ...]]:
     """Sets of places for which `holds`, smallest first, none of them covered or containing one found before."""
     taken: list[set[Place]] = []
     tried = 0
+    for chosen in _subsets(places):
+        if set(chosen) in covered or any(other <= set(chosen) for other in taken):
+            continue
+        tried += 1
+        if tried > _SUBSETS:
+            break
+        if holds(chosen):
+            taken.append(set(chosen))
+            yield chosen
+    everywhere = tuple(places)
+    if tried > _SUBSETS and not taken and set(everywhere) not in covered and holds(everywhere):
+        yield everywhere
+
+
+def _subsets(places: list[Place]) -> Iterator[tuple[Place, ...]]:
+    """All sets of places, smallest first; those within one branch of a nested parameter tree come before the others."""
+    branches = dict.fromkeys(name.rpartition("/")[0] for name, _ in places)
+    for branch in branches if len(branches) > 1 else ():
+        own = [place for place in places if place[0].rpartition("/")[0] == branch]
+        for size in range(1, min(len(own), 8) + 1):
+            yield from itertools.islice(itertools.combinations(own, size), 64)
     for size in range(1, len(places) + 1):
-        for chosen in itertools.combinations(places, size):
-            if set(chosen) in covered or any(other <= set(chosen) for other in taken):
-                continue
-            tried += 1
-            if tried > _SUBSETS:
-                everywhere = tuple(places)
-                if size < len(places) and not taken and set(everywhere) not in covered and holds(everywhere):
-                    yield everywhere
-                return
-            if holds(chosen):
-                taken.append(set(chosen))
-                yield chosen
+        yield from itertools.combinations(places, size)
 
 
 def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) -> set[Place]:
@@ -157,7 +171,7 @@ def _closed(sets: Sequence[set[Place]]) -> list[set[Place]]:
     return out
 
 
-def _odd_power(entry) -> bool:  # noqa: ANN001
+def _odd_power(entry) -> bool:
     """Whether g enters with an odd exponent."""
     import sympy as sp
 
@@ -224,7 +238,8 @@ def _with_offset(
         candidates = [p for p in places if p != (source.name, spot)]
         for c in (1, -1, 2):
             offset = (target.name, source.name, spot, order, float(c))
-            holds = lambda chosen, o=offset: check.same(_flipping((*chosen, (source.name, spot)), o))  # noqa: E731
+            own_place = (source.name, spot)
+            holds = lambda chosen, o=offset, q=own_place: check.same(_flipping((*chosen, q), o))  # noqa: E731
             # an offset is new only where the same flip without it is not a symmetry
             for chosen in itertools.islice(_minimal(candidates, covered, holds), 1):
                 both = (*chosen, (source.name, spot))

@@ -47,14 +47,19 @@ def _power(base: Any, exponent: sp.Expr) -> np.ndarray:
     return out
 
 
-RESIDUES = Arrays(einsum=_einsum, constant=_constant, functions={}, power=_power, eye=lambda n: np.eye(n, dtype=np.int64))
+RESIDUES = Arrays(
+    einsum=_einsum, constant=_constant, functions={}, power=_power, eye=lambda n: np.eye(n, dtype=np.int64)
+)
 """Arrays of residues, as readers of actions see them."""
 
 
-def random_point(specs: Sequence[ArraySpec], sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def random_point(
+    specs: Sequence[ArraySpec], sizes: Mapping[str, int], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
     """Random residues for every parameter, fused axes taken apart."""
     return {
-        s.name: rng.integers(1, PRIME, [f if isinstance(f, int) else sizes[f] for f in factors(s)], dtype=np.int64) for s in specs
+        s.name: rng.integers(1, PRIME, [f if isinstance(f, int) else sizes[f] for f in factors(s)], dtype=np.int64)
+        for s in specs
     }
 
 
@@ -87,7 +92,9 @@ def fields_at(
         for entry in action.infinitesimal:
             value = read(entry, environment | {TANGENT: xi}, sizes, RESIDUES)
             start = starts[entry.name]
-            row[start : start + point[entry.name].size] = np.broadcast_to(value, point[entry.name].shape).reshape(-1) % PRIME
+            row[start : start + point[entry.name].size] = (
+                np.broadcast_to(value, point[entry.name].shape).reshape(-1) % PRIME
+            )
     return out
 
 

@@ -36,5 +36,7 @@ def float_fields(action: Action, trace: Trace, theta: np.ndarray, basis: np.ndar
     for row, xi in zip(out, signed, strict=True):
         for entry in action.infinitesimal:
             begin, size, shape = starts[entry.name]
-            row[begin : begin + size] = np.broadcast_to(read(entry, environment | {TANGENT: xi}, trace.sizes, FLOATS), shape).reshape(-1)
+            row[begin : begin + size] = np.broadcast_to(
+                read(entry, environment | {TANGENT: xi}, trace.sizes, FLOATS), shape
+            ).reshape(-1)
     return out

@@ -1,4 +1,4 @@
-"""Dimensions as polynomials in the axis sizes: proposed by the groups, fitted where orbits are smaller, checked elsewhere."""
+"""Dimensions in the axis sizes: proposed by the groups, fitted where orbits are smaller, checked elsewhere."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def group_dimension(group: Group) -> sp.Expr:
 def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) -> tuple[sp.Expr, sp.Expr]:
     """(algebra, orbit) in the axis names.
 
-    The sum of the groups' dimensions is tried first. Where a count disagrees, a polynomial is fitted at several sizes and must
-    predict a size that was not used; a piecewise answer says on which side of the other axes each polynomial holds. `nan` says
-    that no polynomial was found.
+    The sum of the groups' dimensions is tried first. Where a count disagrees, a polynomial is fitted at several sizes
+    and must predict a size that was not used; a piecewise answer says on which side of the other axes each polynomial
+    holds. `nan` says that no polynomial was found.
     """
     if not actions:
         return sp.S.Zero, sp.S.Zero
@@ -99,12 +99,15 @@ def _narrow(axes: Sequence[str], large: str, small: str, even: set) -> Sizes:
 
 
 def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr:
-    """A polynomial of degree two in each axis, on the whole or on three regions of one acted axis against the others."""
+    """A polynomial of degree two, on the whole or on three regions of the acted axis against the others."""
     if len(axes) > 4 or len(acted) != 1 or even:
         return sp.nan
     axis = acted[0]
     others = [a for a in axes if a != axis]
-    sizes = [dict(zip(axes, values, strict=True)) for values in itertools.product(range(1, 6 if len(axes) < 3 else 5), repeat=len(axes))]
+    sizes = [
+        dict(zip(axes, values, strict=True))
+        for values in itertools.product(range(1, 6 if len(axes) < 3 else 5), repeat=len(axes))
+    ]
     h, rest = axis_symbol(axis), [axis_symbol(a) for a in others]
     regions: list[tuple[Callable[[Sizes], bool], object]] = [
         (lambda s: s[axis] >= max(s[a] for a in others), sp.Ge(h, sp.Max(*rest))) if others else (lambda s: True, True),
@@ -131,11 +134,18 @@ def _polynomial(sizes: list[Sizes], axes: Sequence[str], count: Callable[[Sizes]
     powers = [p for p in itertools.product(range(3), repeat=len(axes)) if sum(p) <= 2]
     if len(sizes) <= len(powers):
         return None
-    matrix = np.array([[np.prod([s[a] ** e for a, e in zip(axes, p, strict=True)]) for p in powers] for s in sizes], float)
+    matrix = np.array(
+        [[np.prod([s[a] ** e for a, e in zip(axes, p, strict=True)]) for p in powers] for s in sizes], float
+    )
     values = np.array([count(s) for s in sizes], float)
     solution, *_ = np.linalg.lstsq(matrix, values, rcond=None)
     exact = [sp.nsimplify(round(float(c) * 12), rational=True) / 12 for c in solution]
     rounded = matrix @ np.array([float(c) for c in exact])
     if np.abs(rounded - values).max() > 1e-6:
         return None
-    return sp.Add(*(c * sp.Mul(*(axis_symbol(a) ** e for a, e in zip(axes, p, strict=True))) for c, p in zip(exact, powers, strict=True)))
+    return sp.Add(
+        *(
+            c * sp.Mul(*(axis_symbol(a) ** e for a, e in zip(axes, p, strict=True)))
+            for c, p in zip(exact, powers, strict=True)
+        )
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ import sympy as sp
 
 from quotax.artifacts import Certificate, Model
 from quotax.derive.audit import Audit, audit
-from quotax.derive.fields import dimensions
 from quotax.derive.formulas import dimension_formulas
 from quotax.derive.moments import factors
 from quotax.derive.unnamed import FieldFamily
@@ -38,7 +37,9 @@ class SymmetryGroup:
     unproved: tuple[tuple[Symmetry, Certificate], ...] = ()
     declared: tuple[Symmetry, ...] = ()
     sizes: tuple[Mapping[str, int], ...] = ()
-    more: Callable[[Mapping[str, int]], tuple[FieldFamily, ...]] = field(default=lambda sizes: (), repr=False, compare=False)
+    more: Callable[[Mapping[str, int]], tuple[FieldFamily, ...]] = field(
+        default=lambda sizes: (), repr=False, compare=False
+    )
 
     # --- families
 
@@ -109,7 +110,7 @@ class SymmetryGroup:
 
     def audit(self, **sizes: int) -> Audit:
         """How much of what is flat the families explain, at these sizes."""
-        checked = self._sizes("audit", sizes, every=True)
+        checked = self._sizes("audit", sizes)
         return audit(self.model, self.actions, checked, self._unnamed(checked), self._formulas)
 
     def _unnamed(self, sizes: Mapping[str, int]) -> tuple[FieldFamily, ...]:
@@ -118,19 +119,20 @@ class SymmetryGroup:
         same = tuple(f for f in self.unnamed if dict(f.sizes) == dict(sizes))
         return same or self.more(sizes)
 
-    def _sizes(self, call: str, sizes: Mapping[str, int], every: bool = False) -> dict[str, int]:
+    def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
         own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
         unknown = [a for a in sizes if a not in self.model.axis_names]
         missing = [a for a in own if a not in sizes]
         if unknown or missing:
             problem = f"unknown axis {unknown[0]!r}" if unknown else f"missing size of axis {missing[0]!r}"
-            raise SymmetryError(f"`found.{call}({_text(sizes)})`: {problem}; the axes are {', '.join(self.model.axis_names)}.")
+            raise SymmetryError(
+                f"`found.{call}({_text(sizes)})`: {problem}; the axes are {', '.join(self.model.axis_names)}."
+            )
         for axis, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise SymmetryError(f"`found.{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
         # axes that only inputs have: long enough that the input does not limit what can be told apart
-        filled = {a: int(sizes.get(a, 6)) for a in self.model.axis_names}
-        return filled if every or self.unnamed else filled
+        return {a: int(sizes.get(a, 6)) for a in self.model.axis_names}
 
     # --- what people read
 
@@ -139,9 +141,13 @@ class SymmetryGroup:
         for symmetry, certificate in (*self.proved, *self.discrete_proved):
             action = ", ".join(f"{k} -> {v}" for k, v in symmetry.action.items())
             dimension = str(group_dimension(symmetry)) if symmetry.group.continuous else "discrete"
-            rows.append((symmetry.name, str(symmetry.group), action, dimension, f"{certificate.status}, {certificate.scope}"))
+            rows.append(
+                (symmetry.name, str(symmetry.group), action, dimension, f"{certificate.status}, {certificate.scope}")
+            )
         for family in self.unnamed:
-            rows.append((family.name, "fields", _text(family.sizes), str(len(family.fields)), family.certificate.status))
+            rows.append(
+                (family.name, "fields", _text(family.sizes), str(len(family.fields)), family.certificate.status)
+            )
         return rows
 
     def __str__(self) -> str:
@@ -153,6 +159,7 @@ class SymmetryGroup:
         widths = [max(len(row[k]) for row in (head, *rows)) for k in range(4)]
         lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]) for row in (head, *rows)]
         total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
+        total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
         return "\n".join([f"{self.model.name}: {total}", *lines])
 
     def latex(self) -> str:
@@ -160,10 +167,13 @@ class SymmetryGroup:
         lines = [r"\begin{tabular}{llll}", r"family & group & action & dimension \\ \hline"]
         for symmetry in self.families:
             action = r",\ ".join(
-                rf"{sp.latex(_left(e))} \mapsto {sp.latex(e.expression)}" for e in symmetry.bind(self.model.params).entries
+                rf"{sp.latex(_left(e))} \mapsto {sp.latex(e.expression)}"
+                for e in symmetry.bind(self.model.params).entries
             )
             group = sp.latex(sp.Symbol(str(symmetry.group)))
-            lines.append(rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${sp.latex(group_dimension(symmetry))}$ \\")
+            lines.append(
+                rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${sp.latex(group_dimension(symmetry))}$ \\"
+            )
         return "\n".join([*lines, r"\end{tabular}"])
 
     def _repr_html_(self) -> str:
@@ -219,5 +229,3 @@ def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> lis
                     generator[symbol] = expression
         out.append(generator)
     return out
-
-

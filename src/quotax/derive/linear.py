@@ -38,7 +38,9 @@ def squeezed(matrix: np.ndarray, spare: int = 12) -> np.ndarray:
 def nullspace(matrix: np.ndarray) -> np.ndarray:
     """A basis (rows) of what the matrix sends to zero, in reduced echelon form."""
     columns = matrix.shape[1]
-    reduced, found = _flint(squeezed(matrix)).rref() if matrix.size else (None, 0)
+    if not matrix.size:
+        return np.eye(columns, dtype=np.int64)
+    reduced, found = _flint(squeezed(matrix)).rref()
     if found == columns:
         return np.zeros((0, columns), np.int64)
     if not found:
@@ -86,4 +88,5 @@ def rationals(row: Iterable[int]) -> list[Fraction] | None:
 
 
 def _flint(matrix: np.ndarray) -> nmod_mat:
-    return nmod_mat(*matrix.shape, matrix.ravel().tolist(), PRIME)
+    rows, columns = matrix.shape
+    return nmod_mat(rows, columns, matrix.ravel().tolist(), PRIME)

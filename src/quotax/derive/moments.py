@@ -1,7 +1,8 @@
 r"""The determining equations of one-parameter-per-axis fields, as contractions of the Jacobian with the parameters.
 
 A field that acts on axis h of a parameter W by a matrix C contributes
-$\sum_{ij} C_{ij} K_{ij}$, $K_{ij} = \sum_{rest} \partial f/\partial W_{i,rest}\, W_{j,rest}$; everything here is such a sum.
+$\sum_{ij} C_{ij} K_{ij}$, $K_{ij} = \sum_{rest} \partial f/\partial W_{i,rest}\, W_{j,rest}$; everything here is such
+a sum.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def factors(spec: ArraySpec) -> tuple[AxisFactor, ...]:
 
 
 class Moments:
-    """One batch, with fused axes taken apart: `value[name]` is (samples, *factors), `slope[name]` is (outputs, samples, *factors)."""
+    """One batch with fused axes taken apart: `value` is (samples, *factors), `slope` (outputs, samples, *factors)."""
 
     def __init__(self, batch: Batch, specs: Sequence[ArraySpec], sizes: Mapping[str, int]) -> None:
         """Reshape every array."""
@@ -36,9 +37,10 @@ class Moments:
         self.rows = batch.rows
 
     def matrix(self, name: str, axis: int, each: int | None, gain: str | None) -> np.ndarray:
-        """K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
+        r"""K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
 
-        With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W` sees.
+        With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
+        sees.
         """
         value, slope = self.value[name], self.slope[name]
         if gain is not None:
@@ -70,7 +72,7 @@ class Moments:
         return self._summed(self.slope[name] * self.value[source][None] % PRIME, places)
 
     def contracted(self, name: str, source: str, places: Sequence[int], order: Sequence[int]) -> np.ndarray:
-        """$\\delta b = W \\cdot \\xi$: axes `places` of `source` are summed with the vector, `order` are the axes of `name`."""
+        r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`."""
         value = self.value[source].transpose([0, *(k + 1 for k in (*order, *places))])
         samples = value.shape[0]
         columns = int(np.prod([value.shape[1 + len(order) + k] for k in range(len(places))], dtype=np.int64))

@@ -32,7 +32,9 @@ class Running:
             return jnp.concatenate([jnp.ravel(out).astype(jnp.float64) for out in run(*params, *inputs)])
 
         self._outputs = jax.jit(outputs)
-        self._jacobian: Callable[..., Any] = jax.jit(jax.vmap(jax.jacrev(outputs), in_axes=(None, *(0 for _ in trace.inputs))))
+        self._jacobian: Callable[..., Any] = jax.jit(
+            jax.vmap(jax.jacrev(outputs), in_axes=(None, *(0 for _ in trace.inputs)))
+        )
 
     def point(self, rng: np.random.Generator) -> np.ndarray:
         """Random parameters."""

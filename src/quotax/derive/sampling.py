@@ -15,7 +15,7 @@ from quotax.interpret.jets_towers import Towers
 
 @dataclass(frozen=True)
 class Batch:
-    """Parameters `name -> (samples, *shape)` and the derivatives of all outputs, `name -> (outputs, samples, *shape)`."""
+    """Parameters `(samples, *shape)` and the derivatives of all outputs `(outputs, samples, *shape)`, by name."""
 
     params: Mapping[str, np.ndarray]
     jacobian: Mapping[str, np.ndarray]
@@ -65,7 +65,7 @@ def _residues(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(1, PRIME, shape, dtype=np.int64)
 
 
-def _input(trace: Trace, spec, rng: np.random.Generator, count: int, domain: JetDomain):  # noqa: ANN001, ANN202
+def _input(trace: Trace, spec, rng: np.random.Generator, count: int, domain: JetDomain):
     """Tokens and masks are constants of the batch; real inputs differ from sample to sample."""
     from quotax.interpret.jets import Jet
 

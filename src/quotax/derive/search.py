@@ -175,9 +175,7 @@ def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: 
     places = [*paired, *((None, axis) for axis in axes)]
     for kind in ("GL", "adjacent", "halves", "O"):
         for each, axis in places:
-            usable = [
-                m for s in samples for m in s.moments if kind in ("GL", "O") or s.sizes[axis] % 2 == 0
-            ]
+            usable = [m for s in samples for m in s.moments if kind in ("GL", "O") or s.sizes[axis] % 2 == 0]
             large = any(s.sizes[axis] >= (4 if kind in ("adjacent", "halves") else 2) for s in samples)
             if not usable or not large:
                 continue

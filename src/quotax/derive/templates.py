@@ -1,8 +1,8 @@
 r"""Templates: for one kind of group on one axis, every way in which it may act, and the ways that the model allows.
 
-A template is linear: the field is $\sum_t \alpha_t\, F_t(\xi)$ with one unknown number per place where the group may act, and
-the same numbers for every $\xi$ in the algebra, at every size. What the determining equations leave of the unknowns is the
-answer; names and architectures play no part.
+A template is linear: the field is $\sum_t \alpha_t\, F_t(\xi)$ with one unknown number per place where the group may
+act, and the same numbers for every $\xi$ in the algebra, at every size. What the determining equations leave of the
+unknowns is the answer; names and architectures play no part.
 """
 
 from __future__ import annotations
@@ -125,7 +125,12 @@ def _placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
 
 
 def solve_matrix(
-    data: Sequence[Moments], specs: Sequence[ArraySpec], axis: str, each: str | None, kind: MatrixKind, gains: bool = False
+    data: Sequence[Moments],
+    specs: Sequence[ArraySpec],
+    axis: str,
+    each: str | None,
+    kind: MatrixKind,
+    gains: bool = False,
 ) -> list[Solution]:
     """The ways in which the matrices of this kind act on `axis` without changing the model."""
     terms = matrix_terms(specs, axis, each, kind, gains)
@@ -183,7 +188,11 @@ def _column(moments: Moments, term: Term) -> np.ndarray:
 
 
 def _solutions(
-    blocks: list[np.ndarray], terms: list[Term], axis: str | None, each: str | None, kind: MatrixKind | Literal["vector"]
+    blocks: list[np.ndarray],
+    terms: list[Term],
+    axis: str | None,
+    each: str | None,
+    kind: MatrixKind | Literal["vector"],
 ) -> list[Solution]:
     found = []
     for row in linear.nullspace(np.concatenate([linear.squeezed(b) for b in blocks])):

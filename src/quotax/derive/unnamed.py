@@ -58,7 +58,9 @@ def leftover(
         for s in model.params
     }
     theta = general.parameters_of(model.params, point)
-    known = np.concatenate([np.zeros((0, len(theta)), np.int64), *(fields_at(a, model.params, sizes, point) for a in actions)])
+    known = np.concatenate(
+        [np.zeros((0, len(theta)), np.int64), *(fields_at(a, model.params, sizes, point) for a in actions)]
+    )
     if not len(solutions):
         return None
     chosen = general.directions(basis, solutions, known, theta)

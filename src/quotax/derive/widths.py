@@ -14,8 +14,9 @@ Sizes = dict[str, int]
 def small_sizes(model: Model, count: int = 2) -> list[Sizes]:
     """The first assignments that the model accepts.
 
-    Axes of parameters start at 3, where a matrix, its skew part and its diagonal have different dimensions; axes that only
-    inputs have are longer, because a short sequence or a small batch has symmetries of its own. Axes that must be even get 4.
+    Axes of parameters start at 3, where a matrix, its skew part and its diagonal have different dimensions; axes that
+    only inputs have are longer, because a short sequence or a small batch has symmetries of its own. Axes that must be
+    even get 4.
     """
     found: list[Sizes] = []
     refusal: ArchitectureError | None = None

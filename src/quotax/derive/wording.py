@@ -1,7 +1,7 @@
 """Solutions of templates written as symmetries: the finite action of each field, in the language that users write.
 
-A matrix field exponentiates to `g` or its inverse transpose, a scaling field to a power, a shift to itself, a scaling that
-comes with a shift to an exponential, a symmetric mixing of two parameters to a hyperbolic rotation.
+A matrix field exponentiates to `g` or its inverse transpose, a scaling field to a power, a shift to itself, a scaling
+that comes with a shift to an exponential, a symmetric mixing of two parameters to a hyperbolic rotation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from fractions import Fraction
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.derive.moments import factors
 from quotax.derive.templates import Contract, Mix, Scale, Shift, Solution, Turn
-from quotax.symmetry import GL, ComplexScaling, Diagonal, Group, O, PositiveDiagonal, PositiveScalar, Symmetry, Translation
+from quotax.symmetry import (
+    GL,
+    ComplexScaling,
+    Diagonal,
+    Group,
+    O,
+    PositiveDiagonal,
+    PositiveScalar,
+    Symmetry,
+    Translation,
+)
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
@@ -38,7 +48,7 @@ def _matrix(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     elif solution.kind == "O":
         group, word = O(axis, each), "rotate"
     else:
-        group, word = ComplexScaling(axis, each, solution.kind), "complex"
+        group, word = ComplexScaling(axis, each, "adjacent" if solution.kind == "adjacent" else "halves"), "complex"
     action: dict[str, str] = {}
     for name in dict.fromkeys(turn.param for turn, _ in terms):
         key, text = _turned(specs[name], [(t, c) for t, c in terms if t.param == name], each)
@@ -120,7 +130,11 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
 def _normal(terms: Iterable[tuple]) -> list[tuple]:
     """Exponents as whole numbers without a common factor, the first one positive."""
     terms = list(terms)
-    scaled = [a for t, a in terms if isinstance(t, Scale)] or [a for t, a in terms if isinstance(t, Shift | Mix)] or [a for _, a in terms]
+    scaled = (
+        [a for t, a in terms if isinstance(t, Scale)]
+        or [a for t, a in terms if isinstance(t, Shift | Mix)]
+        or [a for _, a in terms]
+    )
     common = Fraction(math.gcd(*(a.numerator for a in scaled)), math.lcm(*(a.denominator for a in scaled)))
     factor = (1 if scaled[0] > 0 else -1) / common
     return [(t, a * factor) for t, a in terms]

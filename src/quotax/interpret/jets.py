@@ -1,9 +1,10 @@
 r"""The jets domain: residues modulo a prime, with the derivative of every output by every parameter.
 
-A value is a batch of samples of an array, each entry a residue modulo `PRIME`. What is computed is recorded on a tape, and
-`JetDomain.jacobian` walks the tape backwards: one pass gives the rows $\partial f_o / \partial \theta$ of all outputs in exact
-arithmetic. Values and derivatives of nonlinearities come from `jets_towers`: each obeys the function's own differential relation,
-and is otherwise free, so that an identity in the tower holds for the function itself.
+A value is a batch of samples of an array, each entry a residue modulo `PRIME`. What is computed is recorded on a tape,
+and `JetDomain.jacobian` walks the tape backwards: one pass gives the rows $\partial f_o / \partial \theta$ of all
+outputs in exact arithmetic. Values and derivatives of nonlinearities come from `jets_towers`: each obeys the
+function's own differential relation, and is otherwise free, so that an identity in the tower holds for the function
+itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.constants import simplest_rational
-from quotax.interpret.domain import Unreadable, is_known
+from quotax.interpret.domain import COMPLEX, Unreadable, is_known
 from quotax.interpret.jets_towers import Towers
 
 PRIME = 8388593
@@ -36,7 +37,9 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         part = np.matmul(a[..., start : start + _CHUNK], b[..., start : start + _CHUNK, :]).astype(np.int64) % PRIME
         total = part if total is None else (total + part) % PRIME
     if total is None:
-        return np.zeros((*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), np.int64)
+        return np.zeros(
+            (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), np.int64
+        )
     return total
 
 
@@ -113,12 +116,14 @@ class JetDomain:
         if kind in "iu":
             return Jet(value.astype(np.int64)[None] % PRIME)
         if kind == "c":
-            raise Unreadable("it uses complex numbers")
+            raise Unreadable(*COMPLEX)
         plain = value.astype(np.float64)
         if np.isnan(plain).any():
-            raise Unreadable("a constant is not a number")
+            raise Unreadable("a constant is not a number", "look for a division by a constant 0")
         unbounded = np.isinf(plain)
-        values = np.array([0 if u else _residue(v) for v, u in zip(plain.ravel().tolist(), unbounded.ravel(), strict=True)], np.int64)
+        values = np.array(
+            [0 if u else _residue(v) for v, u in zip(plain.ravel().tolist(), unbounded.ravel(), strict=True)], np.int64
+        )
         infinite = np.where(unbounded, np.sign(plain), 0).astype(np.int8)[None] if unbounded.any() else None
         return Jet(values.reshape(1, *plain.shape), None, infinite)
 
@@ -126,7 +131,12 @@ class JetDomain:
         """Only constants are concrete, and truth values that are the same in all samples by construction."""
         return None
 
-    def record(self, values: np.ndarray, partials: Sequence[tuple[Jet, Callable[[np.ndarray], np.ndarray]]], infinite: Any = None) -> Jet:
+    def record(
+        self,
+        values: np.ndarray,
+        partials: Sequence[tuple[Jet, Callable[[np.ndarray], np.ndarray]]],
+        infinite: Any = None,
+    ) -> Jet:
         """A computed value with the pullback to each of its operands."""
         kept = [(jet.node, _unbroadcast(back, jet.values.shape)) for jet, back in partials if jet.node is not None]
         if not kept:
@@ -141,7 +151,7 @@ class JetDomain:
     def finite(self, *jets: Jet) -> None:
         """Refuse infinite entries where no rule says what becomes of them."""
         if any(jet.infinite is not None for jet in jets):
-            raise Unreadable("an infinite constant reaches it")
+            raise Unreadable("an infinite constant reaches it", "mask scores right before the softmax")
 
     def divided(self, values: np.ndarray) -> np.ndarray:
         """Inverses; samples in which a divisor vanishes are marked."""
@@ -161,8 +171,12 @@ class JetDomain:
         flat = [np.broadcast_to(v.reshape(len(v), -1), (count, v[0].size)) for v in flat]
         infinite = None
         if any(jet.infinite is not None for jet in jets):
-            signs = [np.zeros(f.shape, np.int8) if j.infinite is None else np.broadcast_to(j.infinite.reshape(len(j.infinite), -1), f.shape)
-                     for j, f in zip(jets, flat, strict=True)]
+            signs = [
+                np.zeros(f.shape, np.int8)
+                if j.infinite is None
+                else np.broadcast_to(j.infinite.reshape(len(j.infinite), -1), f.shape)
+                for j, f in zip(jets, flat, strict=True)
+            ]
             infinite = np.concatenate(signs, axis=1)[:, index]
             infinite = infinite if infinite.any() else None
         values = (flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1))[:, index]
@@ -180,7 +194,9 @@ class JetDomain:
         """Entrywise operation, broadcasting as NumPy does."""
         a, b = self._aligned(self.lift(left), self.lift(right))
         if operation in ("and", "or", "xor"):
-            return Jet({"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[operation](a.values, b.values))
+            return Jet(
+                {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[operation](a.values, b.values)
+            )
         if operation in ("max", "min"):
             return self.extreme(operation, a, b)
         x, y = a.values.astype(np.int64), b.values.astype(np.int64)
@@ -192,7 +208,9 @@ class JetDomain:
         values = (x + sign * y) % PRIME
         if infinite is not None:
             alive = (infinite == 0).astype(np.int64)
-            return self.record(values * alive, [(a, lambda w: w * alive), (b, lambda w: sign * w * alive % PRIME)], infinite)
+            return self.record(
+                values * alive, [(a, lambda w: w * alive), (b, lambda w: sign * w * alive % PRIME)], infinite
+            )
         return self.record(values, [(a, lambda w: w), (b, lambda w: sign * w % PRIME)])
 
     def extreme(self, operation: str, a: Jet, b: Jet) -> Jet:
@@ -220,7 +238,9 @@ class JetDomain:
         infinite = None
         if a.infinite is not None or b.infinite is not None:
             zero = np.zeros((1,) * values.ndim, np.int8)
-            infinite = np.where(first, zero if a.infinite is None else a.infinite, zero if b.infinite is None else b.infinite)
+            infinite = np.where(
+                first, zero if a.infinite is None else a.infinite, zero if b.infinite is None else b.infinite
+            )
             infinite = infinite if infinite.any() else None
         return self.record(values, [(a, lambda w: w * switch), (b, lambda w: w * (1 - switch))], infinite)
 
@@ -229,7 +249,10 @@ class JetDomain:
         jet = self.lift(value)
         if operation == "add":
             self.finite(jet)
-            return self.record(jet.values.sum(axis=-1) % PRIME, [(jet, lambda w: np.broadcast_to(w[..., None], (*w.shape, jet.shape[-1])))])
+            return self.record(
+                jet.values.sum(axis=-1) % PRIME,
+                [(jet, lambda w: np.broadcast_to(w[..., None], (*w.shape, jet.shape[-1])))],
+            )
         size = jet.shape[-1]
         if operation in ("and", "or"):
             return Jet((np.all if operation == "and" else np.any)(jet.values, axis=-1))
@@ -297,11 +320,13 @@ def _signs(a: Jet, sign_a: int, b: Jet, sign_b: int) -> np.ndarray | None:
     left = zero if a.infinite is None else a.infinite * sign_a
     right = zero if b.infinite is None else b.infinite * sign_b
     if (left * right < 0).any():
-        raise Unreadable("it subtracts infinite constants from one another")
+        raise Unreadable("it subtracts infinite constants", "mask with `jnp.where` once")
     return np.sign(left + right).astype(np.int8)
 
 
-def _unbroadcast(back: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+def _unbroadcast(
+    back: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]
+) -> Callable[[np.ndarray], np.ndarray]:
     """Sum the adjoint over the axes along which an operand of this shape was repeated."""
 
     def pull(adjoint: np.ndarray) -> np.ndarray:
@@ -312,8 +337,10 @@ def _unbroadcast(back: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...
     return pull
 
 
-def _scatter(here: np.ndarray, target: np.ndarray, size: int, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
-    """The pullback of reading positions `target` of an operand into places `here` of the result: add what lands together."""
+def _scatter(
+    here: np.ndarray, target: np.ndarray, size: int, shape: tuple[int, ...]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The pullback of reading positions `target` into places `here`: add what lands together."""
     order = np.argsort(target, kind="stable")
     landing, starts = np.unique(target[order], return_index=True)
     sources = here[order]

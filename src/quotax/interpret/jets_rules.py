@@ -1,8 +1,8 @@
 """Rules of the jets column: what nonlinear primitives do to residues and their derivatives.
 
-Every function states its value and its slope; the value is free where nothing is known of it, and the slope follows from the
-function's differential relation. `c f` with a constant c obeys the same relation as f when it is linear (powers, exponentials):
-such values may be drawn without solving for a root.
+Every function states its value and its slope; the value is free where nothing is known of it, and the slope follows
+from the function's differential relation. `c f` with a constant c obeys the same relation as f when it is linear
+(powers, exponentials): such values may be drawn without solving for a root.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from quotax.interpret.domain import Rule, Step, Unreadable, concrete
 from quotax.interpret.jets import PRIME, Jet, JetDomain, inverse
 from quotax.interpret.movement import movement
+
+_REALS = "compute with reals, or with constant integers"
 
 _HALF = pow(2, -1, PRIME)
 
@@ -44,7 +46,7 @@ def negate(step: Step, args: list[Any]) -> list[Any]:
 def divide(step: Step, args: list[Any]) -> list[Any]:
     """A quotient of reals."""
     if np.issubdtype(np.dtype(step.outputs[0].dtype), np.integer):
-        raise Unreadable("it divides integers that depend on the parameters or inputs")
+        raise Unreadable("it divides integers that depend on the parameters or inputs", _REALS)
     domain = step.domain
     a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
     if a.infinite is not None and b.infinite is None and concrete(domain, args[1]) is not None and (args[1] > 0).all():
@@ -62,7 +64,7 @@ def exponential(step: Step, args: list[Any]) -> list[Any]:
     value = domain.towers.exponential(jet.values)
     if jet.infinite is not None:
         if (jet.infinite > 0).any():
-            raise Unreadable("it is infinite")
+            raise Unreadable("it is infinite", "mask with minus infinity")
         value = np.where(jet.infinite < 0, 0, value)
     return [domain.entrywise(value, (jet, value))]
 
@@ -275,7 +277,7 @@ def angle(step: Step, args: list[Any]) -> list[Any]:
 
 
 def absolute(step: Step, args: list[Any]) -> list[Any]:
-    """z or -z, by the sign that is drawn for z."""
+    """Z or -z, by the sign that is drawn for z."""
     domain, jet = step.domain, step.domain.lift(args[0])
     domain.finite(jet)
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
@@ -327,7 +329,7 @@ def negation(step: Step, args: list[Any]) -> list[Any]:
     """Not."""
     jet = step.domain.lift(args[0])
     if not jet.truth:
-        raise Unreadable("it works on the bits of integers")
+        raise Unreadable("it works on the bits of integers", _REALS)
     return [Jet(~jet.values)]
 
 
@@ -346,7 +348,7 @@ def convert(step: Step, args: list[Any]) -> list[Any]:
     if jet.truth:
         return [Jet(jet.values.astype(np.int64))]
     if np.issubdtype(target, np.integer) and not np.issubdtype(source, np.integer):
-        raise Unreadable("it makes integers of values that depend on the parameters or inputs")
+        raise Unreadable("it makes integers of values that depend on the parameters or inputs", _REALS)
     return [jet]
 
 
@@ -358,7 +360,7 @@ def select(step: Step, args: list[Any]) -> list[Any]:
     domain = step.domain
     condition = domain.lift(which)
     if not condition.truth or len(cases) != 2:
-        raise Unreadable("it selects by integers that depend on the parameters or inputs")
+        raise Unreadable("it selects by integers that depend on the parameters or inputs", _REALS)
     no, yes = domain._aligned(domain.lift(cases[0]), domain.lift(cases[1]))
     test = condition.values
     if test.ndim < no.values.ndim:  # a scalar condition

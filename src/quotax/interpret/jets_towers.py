@@ -1,8 +1,8 @@
 r"""Random values of nonlinearities modulo a prime that obey the relations of the real functions.
 
-A value is a hash of the sample, the function and the argument, so that the same argument always meets the same value: sigmoid and
-SiLU of one z agree without being told. Arguments that are small rational multiples of one another are tied: the base argument
-z carries a number u with $e^{kz/12} = u^k$, and $[kz > 0]$ is $[z > 0]$ or its complement.
+A value is a hash of the sample, the function and the argument, so that the same argument always meets the same value:
+sigmoid and SiLU of one z agree without being told. Arguments that are small rational multiples of one another are
+tied: the base argument z carries a number u with $e^{kz/12} = u^k$, and $[kz > 0]$ is $[z > 0]$ or its complement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ ROOT = 12
 """Exponentials of k/12 times a base argument are integer powers."""
 
 _MULTIPLES = tuple(
-    dict.fromkeys(Fraction(a * s, b) for a in (1, 2, 3, 4, 6) for b in (1, 2, 3, 4, 6) for s in (1, -1) if (ROOT * a) % b == 0)
+    dict.fromkeys(
+        Fraction(a * s, b) for a in (1, 2, 3, 4, 6) for b in (1, 2, 3, 4, 6) for s in (1, -1) if (ROOT * a) % b == 0
+    )
 )
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -43,7 +45,9 @@ class Towers:
         seeds = self.seeds.astype(np.uint64).reshape(-1, *(1,) * (argument.ndim - 1))
         with np.errstate(over="ignore"):
             key = _mixed(seeds * _GOLDEN + label)
-            return (_mixed(key ^ _mixed(argument.astype(np.uint64) + label * _GOLDEN)) % np.uint64(self.prime - 1)).astype(np.int64) + 1
+            return (
+                _mixed(key ^ _mixed(argument.astype(np.uint64) + label * _GOLDEN)) % np.uint64(self.prime - 1)
+            ).astype(np.int64) + 1
 
     def positive(self, argument: np.ndarray) -> np.ndarray:
         """Indicator of argument > 0 (false at 0): opposite for opposite arguments, the same for positive multiples."""
