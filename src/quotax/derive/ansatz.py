@@ -1,6 +1,5 @@
 r"""Polynomial fields in general, as ground truth for the templates: every field of a degree, or matrices on all axes.
 
-
 A basis field is a list of (target entry, monomial) pairs; the determining equations are linear in the fields'
 coefficients. The solutions are a module over functions, so that of all solutions only those are kept that point in a
 new direction at a generic point.

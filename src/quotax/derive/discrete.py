@@ -21,6 +21,9 @@ from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFl
 
 Place = tuple[str, int]
 
+Covered = Callable[[set[Place]], bool]
+"""Whether continuous families already move exactly these places."""
+
 _SUBSETS = 2048
 """At most this many sets of places are tried for one axis, smallest first."""
 
@@ -95,21 +98,20 @@ def _candidates(
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
                 template = symmetries(Solution(axis, None, "O", turns), specs)[0]
                 yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
-        covered = _signs(specs, families, axis)
+        covered = _spanned(_signs(specs, families, axis))
         for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
-            covered = _closed([*covered, set(chosen)])
             yield Symmetry(f"flip {axis}", SignFlip(axis), _flipped(specs, chosen))
         yield from _with_offset(specs, axis, places, covered, check)
 
 
 def _minimal(
-    places: list[Place], covered: list[set[Place]], holds: Callable[[tuple[Place, ...]], bool]
+    places: list[Place], covered: Covered, holds: Callable[[tuple[Place, ...]], bool]
 ) -> Iterator[tuple[Place, ...]]:
     """Sets of places for which `holds`, smallest first, none of them covered or containing one found before."""
     taken: list[set[Place]] = []
     tried = 0
-    for chosen in _subsets(places):
-        if set(chosen) in covered or any(other <= set(chosen) for other in taken):
+    for chosen in itertools.islice(_subsets(places), 20 * _SUBSETS):
+        if covered(set(chosen)) or any(other <= set(chosen) for other in taken):
             continue
         tried += 1
         if tried > _SUBSETS:
@@ -118,7 +120,7 @@ def _minimal(
             taken.append(set(chosen))
             yield chosen
     everywhere = tuple(places)
-    if tried > _SUBSETS and not taken and set(everywhere) not in covered and holds(everywhere):
+    if tried > _SUBSETS and not taken and not covered(set(everywhere)) and holds(everywhere):
         yield everywhere
 
 
@@ -142,14 +144,14 @@ def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) 
     return moved
 
 
-def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
-    """Unions of the places where continuous families on this axis already contain its permutations."""
+def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> Covered:
+    """Whether places are a union of those where continuous families on this axis contain its permutations."""
     own = [_places(specs, f, axis, False) for f in families if f.group.axis == axis and isinstance(f.group, GL | O)]
-    return [set().union(*chosen) for k in range(1, len(own) + 1) for chosen in itertools.combinations(own, k)]
+    return lambda chosen: chosen == set().union(*(places for places in own if places <= chosen))
 
 
 def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
-    """The sets of places on which continuous families already contain a sign, closed under composition."""
+    """The sets of places on which continuous families contain a sign."""
     own = []
     for family in families:
         group = family.group
@@ -157,18 +159,24 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
         each = group.each == axis and isinstance(group, GL | O | Diagonal | ComplexScaling)
         if on_axis or each:
             own.append(_places(specs, family, axis, True))
-    return _closed(own)
+    return own
 
 
-def _closed(sets: Sequence[set[Place]]) -> list[set[Place]]:
-    out: list[set[Place]] = []
-    for k in range(1, min(len(sets), 8) + 1):
-        for chosen in itertools.combinations(sets[:8], k):
-            total: set[Place] = set()
-            for one in chosen:
-                total = total ^ one
-            out.append(total)
-    return out
+def _spanned(sets: Sequence[set[Place]]) -> Covered:
+    """Whether a set is a symmetric difference of these: elimination modulo two."""
+    echelon: list[tuple[Place, set[Place]]] = []
+
+    def reduced(one: set[Place]) -> set[Place]:
+        for pivot, row in echelon:
+            if pivot in one:
+                one = one ^ row
+        return one
+
+    for one in sets:
+        rest = reduced(set(one))
+        if rest:
+            echelon.append((min(rest), rest))
+    return lambda chosen: not reduced(set(chosen))
 
 
 def _odd_power(entry) -> bool:
@@ -223,7 +231,7 @@ def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, s
 
 
 def _with_offset(
-    specs: Sequence[ArraySpec], axis: str, places: list[Place], covered: list[set[Place]], check: _Checker
+    specs: Sequence[ArraySpec], axis: str, places: list[Place], covered: Covered, check: _Checker
 ) -> Iterator[Symmetry]:
     """Flips that need another parameter to take up a constant: s(-z) = c - s(z)."""
     for target, source in itertools.permutations(specs, 2):
