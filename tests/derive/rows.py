@@ -259,8 +259,8 @@ ROWS = [
     Row("tanh rnn", recurrent(jnp.tanh), {"x": 3, "h": 3, "y": 2, "t": 5}, (24, 24, 0, 0), "0"),
     Row("state space", recurrent(lambda z: z), {"x": 2, "h": 3, "y": 2, "t": 8}, (21, 12, 9, 9), "h**2"),
     Row("diagonal state space", diagonal_state_space, {"x": 2, "h": 3, "y": 2, "t": 8}, (15, 12, 3, 3), "h"),
-    Row("attention", attention, HEADS, (64, 48, 16, 16), "2*head*k**2"),
-    Row("attention biases", attention_biases, HEADS, (80, 56, 24, 24), "2*head*k**2+2*head*k"),
+    Row("attention", attention, HEADS, (64, 48, 16, 16), "2*head*k**2", slow=True),
+    Row("attention biases", attention_biases, HEADS, (80, 56, 24, 24), "2*head*k**2+2*head*k", slow=True),
     Row(
         "grouped query",
         grouped,

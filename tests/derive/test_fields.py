@@ -58,7 +58,7 @@ def architectures(draw):
     return random_net
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(architectures())
 def test_whatever_is_returned_is_tangent_and_invariant(model):
     found = qx.derive(model, progress=lambda line: None)

@@ -130,6 +130,7 @@ def test_unknown_names_and_axes_are_refused():
         qx.derive(model, ansatz="cubic")
 
 
+@pytest.mark.slow
 def test_attention_with_a_query_norm_keeps_only_what_commutes_with_it():
     @qx.architecture(params={"Q": "k d", "K": "k d", "V": "v d", "O": "d v"}, inputs={"x": "t d"})
     def model(p, x):
