@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from quotax.artifacts import Certificate, Witness
 from quotax.declare import Architecture, Mask, Network, Tokens, architecture
+from quotax.derive import Audit, SymmetryGroup
 from quotax.errors import (
     ArchitectureError,
     DomainError,
@@ -17,6 +18,7 @@ from quotax.errors import (
 from quotax.geometry import QuotientSpace
 from quotax.pipeline import (
     coverage,
+    derive,
     quotient,
     verify,
     verify_equivariance,
@@ -47,6 +49,7 @@ __all__ = [
     "GL",
     "Architecture",
     "ArchitectureError",
+    "Audit",
     "Certificate",
     "ComplexScaling",
     "Diagonal",
@@ -65,12 +68,14 @@ __all__ = [
     "SignFlip",
     "Symmetry",
     "SymmetryError",
+    "SymmetryGroup",
     "Tokens",
     "Translation",
     "UnsupportedPrimitiveError",
     "Witness",
     "architecture",
     "coverage",
+    "derive",
     "quotient",
     "sharpness",
     "verify",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy as sp
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.certify import (
@@ -15,7 +20,11 @@ from quotax.certify import (
     probed_model,
 )
 from quotax.certify import coverage as coverage_of
+from quotax.certify.towers import prove_equal
 from quotax.declare import Architecture, Network
+from quotax.derive import SymmetryGroup
+from quotax.derive import derive as derive_symmetries
+from quotax.derive.ansatz import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, SymmetryError
 from quotax.geometry import QuotientSpace
 from quotax.lower import lower_action
@@ -98,9 +107,7 @@ def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, see
     return certify_field(architecture, lambda p, *xs: architecture.call(p, *xs, sizes={}), field, seed)
 
 
-def verify_equivariance(
-    architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any
-) -> Certificate:
+def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any) -> Certificate:
     """Prove or refute `f(g . theta, g . x) = g . f(theta, x)`.
 
     The symmetry's action may move real inputs by their names, and it moves `probe`, a vector with the axes `output`
@@ -108,7 +115,7 @@ def verify_equivariance(
     """
     _check_architecture(architecture, "verify_equivariance")
     axes = tuple(tuple(int(f) if f.isdigit() else f for f in axis.split("*")) for axis in output.split())
-    forward = lambda p, *xs: architecture.call(p, *xs, sizes={})  # noqa: E731 - named for the call below
+    forward = lambda p, *xs: architecture.call(p, *xs, sizes={})
     spec = ArraySpec("probe", axes)
     probed = probed_model(architecture, forward, spec)
     return certify_equivariance(architecture, forward, spec, symmetry.bind(probed.params), **settings)
@@ -127,6 +134,67 @@ def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
     return coverage_of(model, families, getattr(found, "certificates", ()), getattr(found, "ansatz", None))
 
 
+def derive(
+    architecture: Architecture,
+    ansatz: Ansatz = "affine",
+    *,
+    declared: Sequence[Symmetry] = (),
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
+    budget_seconds: float = 20.0,
+    progress: Callable[[str], None] | None = None,
+    seed: int = 0,
+) -> SymmetryGroup:
+    """The symmetries of a model that nobody wrote down: found in exact arithmetic, each proved by `verify`.
+
+    The determining equations are sampled at small widths (`sizes` replaces them) and solved for groups on every axis;
+    what those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and
+    not found again. Progress is printed to standard error once two seconds have passed, or handed to `progress`.
+
+    >>> import jax, quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> qx.derive(net).families
+    (Symmetry linear h: GL(h), W1 -> g @ W1, W2 -> W2 @ inv(g),)
+    """
+    _check_architecture(architecture, "derive")
+    if ansatz not in ("linear", "affine", "quadratic", "full"):
+        raise SymmetryError(f"`derive`: ansatz must be 'linear', 'affine', 'quadratic' or 'full', got {ansatz!r}.")
+    report = progress or _reporter()
+    for symmetry in declared:
+        certificate = verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed)
+        if not certificate:
+            raise SymmetryError(
+                f"`derive(..., declared=[...])`: {symmetry.name!r} is {certificate.status}, so it explains nothing."
+            )
+    widths = None
+    if sizes is not None:
+        listed = [sizes] if isinstance(sizes, Mapping) else list(sizes)
+        call = f"derive({architecture.name}, sizes=...)"
+        widths = [architecture.check_sizes(s, required=architecture.axis_names, call=call) for s in listed]
+    return derive_symmetries(
+        architecture,
+        lambda symmetry: verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed),
+        lambda expressions: bool(prove_equal(expressions, [sp.S.Zero] * len(expressions), budget_seconds)),
+        ansatz=ansatz,
+        declared=tuple(declared),
+        sizes=widths,
+        progress=report,
+        seed=seed,
+    )
+
+
+def _reporter() -> Callable[[str], None]:
+    """Print to standard error what is being done, once it takes longer than two seconds."""
+    start = time.monotonic()
+
+    def report(line: str) -> None:
+        if time.monotonic() - start > 2.0:
+            print(f"derive: {line}", file=sys.stderr)
+
+    return report
+
+
 def quotient(
     network: Network,
     symmetries: Symmetry | Iterable[Symmetry],
@@ -143,6 +211,8 @@ def quotient(
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
         raise GeometryError(f"`quotient(network, symmetries)`: network must be a sized network, got {network!r}{hint}.")
     families = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
+    if isinstance(symmetries, SymmetryGroup) and verified is None and symmetries.model is network.architecture:
+        verified = symmetries.certificates
     for symmetry in families:
         if not isinstance(symmetry, Symmetry):
             raise GeometryError(

@@ -53,7 +53,8 @@ def coverage(
     families = list(symmetries)
     moved = {entry.name for symmetry in families for entry in symmetry.bind(model.params).entries}
     unmoved = tuple(spec.name for spec in model.params if spec.name not in moved)
-    untried = FORMS[FORMS.index(tried) + 1 :] if tried in FORMS else FORMS
+    reached = "affine" if tried == "full" else tried
+    untried = FORMS[FORMS.index(reached) + 1 :] if reached in FORMS else FORMS
     found = traces_for(model)
     names: dict[str, None] = {}
     if found is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.interpret import contraction, control, movement, reduction, scalars, truth
+from quotax.interpret import contraction, control, jets_rules, movement, reduction, scalars, truth
 from quotax.interpret import symbolic_rules as rules
 from quotax.interpret.domain import Rule, Step
 from quotax.interpret.laws.rules import RULES as LAWS
@@ -178,7 +178,10 @@ _ROWS = (
     Row("is_finite", symbolic=rules.finite),
 )
 
-TABLE: dict[str, Row] = {row.primitive: replace(row, laws=LAWS.get(row.primitive)) for row in _ROWS}
+TABLE: dict[str, Row] = {
+    row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive), laws=LAWS.get(row.primitive))
+    for row in _ROWS
+}
 """The rows by primitive. `iota` needs none: what has no inputs is a constant."""
 
 CALLS = frozenset({"jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "debug_print"})

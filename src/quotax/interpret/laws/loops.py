@@ -205,7 +205,7 @@ def _induction(
 
 
 def _renamed(law: Law, mapping: dict[ix.Index, ix.Index]) -> Law:
-    rename = lambda factors: tuple((a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors)  # noqa: E731
+    rename = lambda factors: tuple((a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors)
     matrices = tuple((mapping.get(i, i), rename(word), end) for i, word, end in law.matrices)
     return Law(law.coefficient, rename(law.scale), matrices, law.shift)
 

@@ -1,0 +1,72 @@
+"""`derive`: sample, search, look at what is left, and hand over what was proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from quotax.artifacts import Certificate, Model
+from quotax.derive.ansatz import Ansatz
+from quotax.derive.audit import counts, jacobian_rank
+from quotax.derive.discrete import discrete
+from quotax.derive.group import SymmetryGroup
+from quotax.derive.search import sample, search
+from quotax.derive.unnamed import FieldFamily, ProveZero, leftover
+from quotax.derive.widths import small_sizes
+from quotax.symmetry import Symmetry
+
+SMALL = 700
+"""With more parameters than this, what the families leave is not looked for with a general ansatz."""
+
+
+def derive(
+    model: Model,
+    prove: Callable[[Symmetry], Certificate],
+    prove_zero: ProveZero,
+    *,
+    ansatz: Ansatz = "affine",
+    declared: Sequence[Symmetry] = (),
+    sizes: Sequence[Mapping[str, int]] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+    seed: int = 0,
+) -> SymmetryGroup:
+    """The proved symmetries of a model that `declared` does not explain.
+
+    `prove` decides on finite actions, `prove_zero` on the derivative of the outputs along fields without one.
+    """
+    rng = np.random.default_rng(seed)
+    widths = [dict(s) for s in sizes] if sizes else small_sizes(model)
+    progress("sampling at " + " and ".join(", ".join(f"{a}={n}" for a, n in s.items()) for s in widths))
+    samples = [sample(model, s, rng) for s in widths]
+    found = search(model, samples, prove, declared=declared, progress=progress, seed=seed)
+    families = [s for s, _ in found.proved]
+    actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
+
+    def more(at: Mapping[str, int]) -> tuple[FieldFamily, ...]:
+        family = leftover(model, actions, at, ansatz, prove_zero, progress)
+        return () if family is None else (family,)
+
+    flips = discrete(model, widths[0], [*declared, *families], prove, progress)
+    return SymmetryGroup(
+        model,
+        tuple(found.proved),
+        tuple(flips),
+        more(widths[0]) if _surplus(model, actions, widths[0], progress) else (),
+        tuple(found.unproved),
+        tuple(declared),
+        tuple(widths),
+        ansatz,
+        more,
+    )
+
+
+def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress: Callable[[str], None]) -> bool:
+    """Whether there are flat directions beside the orbits at this size."""
+    total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
+    if total > SMALL:
+        return False
+    progress(f"auditing {total} parameters")
+    _, orbit = counts(model, actions, sizes, ())
+    rank, _ = jacobian_rank(model.trace(sizes), total)
+    return total - rank > orbit

@@ -1,0 +1,93 @@
+"""How long derivations take, beside the straightforward SymPy route where that one finishes.
+
+Run `python tests/benchmarks/derive.py` (all rows and the twelve-block decoder: `--blocks 12`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import pathlib
+import resource
+import sys
+import time
+
+import sympy as sp
+
+import quotax as qx
+
+LIMITS = {"attention": 10, "attention biases": 10, "grouped query": 10, "multi query": 10, "rope": 10, "decoder": 30}
+"""Seconds; every other row has three."""
+
+
+def rows_module():
+    """The architectures of the test suite."""
+    path = pathlib.Path(__file__).parents[1] / "derive" / "rows.py"
+    spec = importlib.util.spec_from_file_location("quotax_rows", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["quotax_rows"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def sympy_route(model, sizes):
+    """Coefficients of X f = 0 for every linear X, collected with `Poly`, and the nullspace of the expression matrix."""
+    outputs = model.expression(**sizes)
+    flat = list(outputs) if hasattr(outputs, "shape") else [outputs]
+    symbols = model.symbols(**sizes)
+    theta = [
+        s
+        for spec in model.params
+        for s in (list(sp.flatten(symbols[spec.name])) if spec.axes else [symbols[spec.name]])
+    ]
+    unknown = sp.symbols(f"c:{len(theta) ** 2}")
+    slopes = dict(zip(itertools.product(range(len(theta)), repeat=2), unknown, strict=True))
+    fields = [sum(slopes[i, j] * theta[j] for j in range(len(theta))) for i in range(len(theta))]
+    equations = []
+    for out in flat:
+        along = sp.expand(sum(sp.diff(out, s) * x for s, x in zip(theta, fields, strict=True)))
+        generators = sorted(along.free_symbols - set(unknown), key=str)
+        equations += sp.Poly(along, *generators).coeffs()
+    matrix, _ = sp.linear_eq_to_matrix(equations, unknown)
+    return len(matrix.nullspace())
+
+
+def main():
+    """Print one line a row."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--blocks", type=int, default=0, help="also a decoder of this many blocks")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    arguments = parser.parse_args()
+    module = rows_module()
+    total = 0.0
+    polynomial = {"linear", "linear wide-narrow", "u*v", "u^2-v^2", "tied", "cube", "lora"}
+    print(f"{'row':24}{'derive':>9}{'limit':>7}{'audit':>9}{'SymPy':>9}  orbit")
+    for row in module.ROWS:
+        if arguments.only not in row.name:
+            continue
+        start = time.perf_counter()
+        found = qx.derive(row.model, progress=lambda line: None, **row.options)
+        derived = time.perf_counter() - start
+        start = time.perf_counter()
+        audit = found.audit(**row.sizes)
+        audited = time.perf_counter() - start
+        plain = ""
+        if row.name in polynomial and audit.parameters <= 14:
+            start = time.perf_counter()
+            sympy_route(row.model, row.sizes)
+            plain = f"{time.perf_counter() - start:.1f}"
+        total += derived
+        limit = LIMITS.get(row.name, 3)
+        mark = "" if derived < limit else "  over the limit"
+        print(f"{row.name:24}{derived:9.2f}{limit:7d}{audited:9.2f}{plain:>9}  {audit.orbit}{mark}", flush=True)
+    print(f"{'total':24}{total:9.1f}{240:7d}")
+    if arguments.blocks:
+        start = time.perf_counter()
+        found = qx.derive(module.decoder(arguments.blocks), progress=print)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"{arguments.blocks} blocks: {len(found)} families, {time.perf_counter() - start:.0f} s, {peak:.1f} GiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Every row of the table in mathematics.md section 1: the four numbers of its example, and its orbit's formula."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
+
+import quotax as qx
+from quotax.derive.formulas import axis_symbol
+
+params = [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
+
+
+@pytest.mark.parametrize("row", params)
+def test_the_audit_has_the_numbers_of_the_table(row, derived):
+    found = derived(row.model, **row.options)
+    audit = found.audit(**row.sizes)
+    parameters, rank, flat, orbit = row.numbers
+    assert (audit.parameters, audit.orbit) == (parameters, orbit)
+    if rank is not None:
+        assert (audit.rank, audit.flat) == (rank, flat)
+        assert audit.surplus == flat - orbit
+    assert all(found.certificate(s.name) for s in found)
+
+
+@pytest.mark.parametrize("row", params)
+def test_the_orbit_formula_is_that_of_the_table(row, derived):
+    if row.orbit is None:
+        pytest.skip("the row has fields without a family")
+    found = derived(row.model, **row.options)
+    names = {a: axis_symbol(a) for a in row.model.axis_names}
+    at = {axis_symbol(a): n for a, n in row.sizes.items()}
+    expected = sp.sympify(row.orbit, locals=names).subs(at)
+    assert sp.simplify(found.orbit_dim.subs(at) - expected) == 0
+
+
+def test_the_algebra_may_be_larger_than_the_orbit(derived):
+    row = next(r for r in ROWS if r.name == "linear overcomplete")
+    audit = derived(row.model).audit(**row.sizes)
+    assert (audit.algebra, audit.stabiliser) == (16, (4 - 2) * (4 - 3))
+    assert isinstance(audit, qx.Audit)
