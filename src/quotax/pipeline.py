@@ -37,7 +37,8 @@ def verify(
     Random small rationals are tried first. Where they find no difference, the transformation law of every tensor is
     followed through the model, which proves the identity for every width; where a law is missing, the identity is
     proved in exact arithmetic at small widths. `sizes` asks for exact proofs at these widths instead (one dict, or
-    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its `scope` says where it holds.
+    several), `budget_seconds` bounds the time that one of them may take. The certificate is true only for a proof; its
+    `scope` says where it holds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

@@ -22,7 +22,7 @@ def trial_sizes(model: Model, group: Group) -> list[Sizes]:
     A matrix of symbols stays 2 by 2, because its inverse grows fast. Permutations start at 3, where the first element
     that is not its own inverse lives; what acts on pairs stays even.
     """
-    first = {axis: 2 for axis in model.axis_names}
+    first = dict.fromkeys(model.axis_names, 2)
     kept = {group.each} if group.each else set()
     if group.axis is not None:
         permutes = isinstance(group, Permutation)
