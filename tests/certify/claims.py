@@ -338,7 +338,8 @@ true(
 true(
     "attention heads", attention, PERM("head"),
     {
-        "Wq[head,x,k]": "g[head,a] Wq[a,x,k]", "Wk[head,x,k]": "g[head,a] Wk[a,x,k]", "Wv[head,x,v]": "g[head,a] Wv[a,x,v]",
+        "Wq[head,x,k]": "g[head,a] Wq[a,x,k]", "Wk[head,x,k]": "g[head,a] Wk[a,x,k]",
+        "Wv[head,x,v]": "g[head,a] Wv[a,x,v]",
         "Wo[head,v,y]": "g[head,a] Wo[a,v,y]", "bq[head,k]": "g[head,a] bq[a,k]", "bk[head,k]": "g[head,a] bk[a,k]",
         "bv[head,v]": "g[head,a] bv[a,v]",
     },

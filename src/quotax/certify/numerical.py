@@ -120,7 +120,7 @@ def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[
 
 
 def _float_element(action: Action, trace: Trace, rng: np.random.Generator) -> np.ndarray:
-    """A random element near the identity; exponentials of matrices by SciPy, the rest small rationals: nothing is compiled."""
+    """A random element near the identity; exponentials by SciPy, the rest small rationals: nothing is compiled."""
     group, scale = action.group, 0.4
     if group.layout != "matrix" or not group.continuous:
         return _floats(np.vectorize(sp.Rational, otypes=[object])(group.rational(rng, trace.sizes)))

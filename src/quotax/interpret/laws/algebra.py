@@ -278,7 +278,7 @@ class Algebra:
         return out
 
     def _rewrite(self, factors: list[Factor]) -> list[tuple[Fraction, list[Factor]]] | None:
-        """One rewriting, or None when there is nothing to do; a sum whose index no longer occurs is the size of its range."""
+        """One rewriting, or None when there is none; a sum whose index no longer occurs is the size of its range."""
         before = self.bound_in(factors)
         merged = self._merged(factors)
         if merged is not None:
@@ -577,13 +577,10 @@ def _selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | No
                     algebra.lemmas["selection: a row that selects twice selects the same entry"] = None
                     deltas = [algebra.delta(at[c], there[c]) for c in columns]
                     return [(Fraction(1), [f for m, f in enumerate(factors) if m != k] + deltas, ())]
-            if total and all(at[c][0] == BOUND for c in columns) and len({at[c] for c in columns}) == len(columns):
-                if all(
-                    sum(1 for _, there, _ in factors for i in there for p in ix.atoms(i) if p == at[c]) == 1
-                    for c in columns
-                ):
-                    algebra.lemmas["selection: every row of a selection sums to one"] = None
-                    return [(Fraction(1), [f for m, f in enumerate(factors) if m != k], tuple(at[c] for c in columns))]
+            everywhere = [p for _, there, _ in factors for i in there for p in ix.atoms(i)]
+            if total and all(at[c][0] == BOUND and everywhere.count(at[c]) == 1 for c in columns):
+                algebra.lemmas["selection: every row of a selection sums to one"] = None
+                return [(Fraction(1), [f for m, f in enumerate(factors) if m != k], tuple(at[c] for c in columns))]
     return None
 
 

@@ -104,7 +104,7 @@ class Element:
     def _opened(
         self, algebra: Algebra, factors: list[Factor], mine: dict[int, bool], real: Atom, imaginary: Atom, norm: Atom
     ) -> list[Rewritten] | None:
-        """A complex scaling at one half of a pair: rows `(a, -b)` and `(b, a)`; the inverse is its conjugate over `|g|²`."""
+        """A complex scaling at half of a pair: rows `(a, -b)`, `(b, a)`; the inverse is its conjugate over `|g|²`."""
         for k, (number, at, power) in enumerate(factors):
             if number not in mine or power != 1:
                 continue
