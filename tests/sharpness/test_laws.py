@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quotax.errors import SharpnessError
 from quotax.sharpness import Sharpness, sharpness
 
 
@@ -216,3 +217,33 @@ def test_mixed_and_scalar_leaves(strict_promotion):
 def test_result_reads_as_one_line():
     found = Sharpness(0.25, None, 40, np.zeros(1), "stationary", 0.1, 1.0, np.array([0.2, 0.25]))
     assert str(found) == "sharpness 0.25 at radius 0.1 (stationary, 40 gradients; 2 restarts from 0.2)"
+
+
+def test_a_start_is_never_left_below():
+    # A poor search from its own starts; the start is the best of a long one.
+    params = network(3)
+    best = sharpness(bumpy, params, 1.0, steps=60, restarts=8)
+    poor = {"steps": 1, "restarts": 1, "curvature": 0}
+    alone = sharpness(bumpy, params, 1.0, **poor)
+    helped = sharpness(bumpy, params, 1.0, start=best.perturbation, **poor)
+    size = np.sqrt(sum(np.sum(np.asarray(a) ** 2) for a in jax.tree.leaves(best.perturbation)))
+    assert size == pytest.approx(1.0)  # on the sphere, where a start is put
+    assert alone.value < best.value
+    assert helped.value >= best.value * (1 - 1e-12)
+
+
+def test_the_full_ball_started_at_the_horizontal_best_is_not_below_it():
+    params, batch = network(5), data()
+    quot = sharpness(regression, params, 0.5, batch=batch, space=LinearSpace())
+    full = sharpness(regression, params, 0.5, batch=batch, start=quot.perturbation, steps=1)
+    assert full.value >= quot.value * (1 - 1e-9)
+
+
+def test_a_start_of_another_shape_is_refused():
+    params = network(0)
+    with pytest.raises(SharpnessError, match=r"needs start= shaped like the parameters, such as"):
+        sharpness(bumpy, params, 1.0, start={"W1": params["W1"]})
+    with pytest.raises(SharpnessError, match=r"got an array of \(4, 2\) for \(2, 4\)"):
+        sharpness(bumpy, params, 1.0, start=params | {"W1": params["W1"].T})
+    with pytest.raises(SharpnessError, match=r"a finite direction, got one of absolute sum 0.0"):
+        sharpness(bumpy, params, 1.0, start=jax.tree.map(jnp.zeros_like, params))

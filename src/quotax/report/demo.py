@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from quotax.artifacts import Certificate
 from quotax.declare import Architecture, Network, architecture
+from quotax.derive import SymmetryGroup
 from quotax.geometry import QuotientSpace
-from quotax.pipeline import quotient, verify
+from quotax.pipeline import derive, quotient, verify
 from quotax.report.table import table
 from quotax.sharpness import sharpness
 from quotax.symmetry import GL, PositiveDiagonal, Symmetry, Translation
@@ -84,6 +85,7 @@ class Study:
     """A trained network and what was found out about it."""
 
     title: str
+    found: SymmetryGroup
     space: QuotientSpace
     certificates: tuple[Certificate, ...]
     accuracy: float
@@ -106,7 +108,9 @@ def demonstrate(write: Callable[[str], None] = print, progress: Callable[[str], 
         ),
         _study("attention", attention_model, deep, ATTENTION_SYMMETRIES, train, test, progress),
     ]
-    write("The symmetries, each proved for all parameters, inputs and group elements of the widths named:\n")
+    write("What `derive` finds in the models without being told, each family proved:\n")
+    write(_found_table(studies))
+    write("\nThe symmetries that the quotient divides by, each proved for all parameters, inputs and group elements:\n")
     write(_symmetry_table(studies))
     write("\nThe quotient: gradients are orthogonal to the orbits\n")
     write(_quotient_table(studies))
@@ -143,6 +147,8 @@ def _study(
     params = _train(loss, net.init(jax.random.key(0)), train)
     images = test[0].reshape(-1, *train[0].shape[1:])
     accuracy = jnp.mean(jnp.argmax(jax.vmap(net, (None, 0))(params, images), -1) == test[1])
+    progress(f"{title}: deriving the symmetries")
+    found = derive(model, progress=lambda line: None)
     certificates = []
     for symmetry in symmetries:
         progress(f"{title}: proving {symmetry.name} ({symmetry.group})")
@@ -154,12 +160,14 @@ def _study(
     values = []
     for place, at in (("the trained parameters", params), ("moved along the orbit", moved)):
         progress(f"{title}: sharpness at {place}")
-        full = sharpness(loss, at, RADIUS, batch=train)
         quot = sharpness(loss, at, RADIUS, batch=train, space=space)
+        # What the smaller ball holds, the larger one holds too: its search may start there.
+        full = sharpness(loss, at, RADIUS, batch=train, start=quot.perturbation)
         values.append((full.value, quot.value))
     before, after = float(loss(params, train)), float(loss(moved, train))
     return Study(
         title,
+        found,
         space,
         tuple(certificates),
         float(accuracy),
@@ -195,6 +203,15 @@ def _train(loss: Callable[[Any, Any], jax.Array], params: Any, data: Any, steps:
     zeros = jax.tree.map(jnp.zeros_like, params)
     run = jax.jit(lambda state: jax.lax.scan(step, state, jnp.arange(1.0, steps + 1)))
     return run((params, zeros, zeros))[0][0]
+
+
+def _found_table(studies: list[Study]) -> str:
+    rows = [
+        [study.title, symmetry.name, str(symmetry.group), certificate.status, certificate.scope]
+        for study in studies
+        for symmetry, certificate in (*study.found.proved, *study.found.discrete_proved)
+    ]
+    return table(["network", "symmetry", "group", "status", "where"], rows)
 
 
 def _symmetry_table(studies: list[Study]) -> str:

@@ -60,6 +60,25 @@ def check_radius(call: str, radius: Any) -> float:
     return number
 
 
+def check_start(call: str, start: Any, params: Any) -> Any:
+    """A perturbation shaped like the parameters, finite and not zero."""
+    if jax.tree.structure(start) != jax.tree.structure(params):
+        raise SharpnessError(
+            f"`{call}` needs start= shaped like the parameters, such as another result's `.perturbation`; "
+            f"its tree is {jax.tree.structure(start)}, that of the parameters {jax.tree.structure(params)}."
+        )
+    shapes = [(np.shape(a), np.shape(b)) for a, b in zip(jax.tree.leaves(start), jax.tree.leaves(params), strict=True)]
+    for got, needed in shapes:
+        if got != needed:
+            raise SharpnessError(
+                f"`{call}` needs start= shaped like the parameters, got an array of {got} for {needed}."
+            )
+    size = sum(float(np.sum(np.abs(np.asarray(leaf)))) for leaf in jax.tree.leaves(start))
+    if not 0 < size < math.inf:
+        raise SharpnessError(f"`{call}` needs start= a finite direction, got one of absolute sum {size}.")
+    return start
+
+
 def check_whole(call: str, name: str, value: Any, least: int) -> int:
     """An integer argument, at least `least`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:

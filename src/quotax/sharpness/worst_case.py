@@ -18,6 +18,7 @@ from quotax.sharpness.arguments import (
     check_params,
     check_point,
     check_radius,
+    check_start,
     check_whole,
     random_key,
 )
@@ -28,6 +29,9 @@ from quotax.sharpness.result import Sharpness
 from quotax.sharpness.vectors import layout
 
 CALL = "quotax.sharpness"
+
+_OWN_STARTS = 3
+"""The restarts before the random ones, whose starts come from the centre."""
 
 
 def sharpness(
@@ -44,6 +48,7 @@ def sharpness(
     memory: int = 10,
     tolerance: float | None = None,
     key: Any = None,
+    start: Any = None,
 ) -> Sharpness:
     """The worst rise `max L(params + delta) - L(params)` over `|delta| <= radius`.
 
@@ -67,6 +72,8 @@ def sharpness(
         memory: directions whose curvature each restart remembers: 2 `memory` vectors of the size of the parameters.
         tolerance: for the certificate of stationarity, relative to the gradient: 1e-6 in float64, 1e-4 in float32.
         key: of the random starts: a JAX key or an integer; 0 by default.
+        start: a perturbation, shaped like the parameters, whose direction is one more start: what a smaller ball
+            found, for example, so that the larger one is not measured below it.
 
     Example:
         >>> import jax.numpy as jnp
@@ -89,11 +96,16 @@ def sharpness(
     elif not (isinstance(tolerance, float | int) and tolerance > 0):
         raise SharpnessError(f"`{CALL}` needs tolerance= positive, got {tolerance!r}; leave it out for the default.")
     memory = min(memory, flat.size)
+    direction = None if start is None else flat.flat(check_start(CALL, start, params))
+    if direction is not None:
+        restarts = max(restarts, _OWN_STARTS) + 1
     # Room for the history in steps of 64: another number of steps is then no other program.
     effort = Effort(-(-steps // 64) * 64, restarts, min(curvature, memory), memory)
 
     # Drawn by a program of its own, which depends on the size only and is compiled once for all losses.
     noise = _draw(random_key(CALL, key), (restarts + 1, flat.size), dtype)
+    if direction is not None:
+        noise = noise.at[-1].set(direction)
     numbers = (jnp.asarray(radius, dtype), noise, jnp.asarray(steps, jnp.int32), jnp.asarray(tolerance, dtype))
     found, broken = _run(loss, effort, microbatch, params, batch, point, numbers)
     base = float(found.base)
