@@ -11,9 +11,10 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Certificate, Model
-from quotax.derive.audit import Audit, audit
+from quotax.derive.audit import LARGEST, Audit, audit
 from quotax.derive.formulas import dimension_formulas
 from quotax.derive.moments import factors
+from quotax.derive.structure import Structure, structure
 from quotax.derive.unnamed import FieldFamily
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
@@ -95,6 +96,10 @@ class SymmetryGroup:
         fields = [f for s in self.families for f in family_fields(s.bind(self.model.params), self.model, checked)]
         return fields + [f for family in self._unnamed(checked) for f in family.fields]
 
+    def structure(self, **sizes: int) -> Structure:
+        """The Lie algebra of `generators(**sizes)`: closure, structure constants, centre, radical, all exact."""
+        return structure(self.generators(**sizes), dict(sizes))
+
     @cached_property
     def _formulas(self) -> tuple[sp.Expr, sp.Expr]:
         return dimension_formulas(self.actions, self.model.params)
@@ -110,9 +115,14 @@ class SymmetryGroup:
         return self._formulas[1]
 
     def audit(self, **sizes: int) -> Audit:
-        """How much of what is flat the families explain, at these sizes."""
+        """How much of what is flat the families explain, at these sizes.
+
+        Above 2,500 parameters there is no rank: dimensions are by formula, and random products with the Jacobian say
+        whether the families' fields are flat. Fields without a family are not counted there.
+        """
         checked = self._sizes("audit", sizes)
-        return audit(self.model, self.actions, checked, self._unnamed(checked), self._formulas)
+        small = sum(int(np.prod(s.shape(checked), dtype=np.int64)) for s in self.model.params) <= LARGEST
+        return audit(self.model, self.actions, checked, self._unnamed(checked) if small else (), self._formulas)
 
     def _unnamed(self, sizes: Mapping[str, int]) -> tuple[FieldFamily, ...]:
         if not self.unnamed:
