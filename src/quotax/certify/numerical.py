@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import sympy as sp
 from jax.extend.core import jaxpr_as_fun
-from scipy.linalg import expm
 
 from quotax.artifacts import ArraySpec, Trace, Witness
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, read, variable
@@ -121,6 +120,8 @@ def _float_draw(trace: Trace, action: Action, rng: np.random.Generator) -> dict[
 
 def _float_element(action: Action, trace: Trace, rng: np.random.Generator) -> np.ndarray:
     """A random element near the identity; exponentials by SciPy, the rest small rationals: nothing is compiled."""
+    from scipy.linalg import expm  # a third of the time that importing quotax may take
+
     group, scale = action.group, 0.4
     if group.layout != "matrix" or not group.continuous:
         return _floats(np.vectorize(sp.Rational, otypes=[object])(group.rational(rng, trace.sizes)))
