@@ -270,7 +270,7 @@ ROWS = [
         slow=True,
     ),
     Row("multi query", multi_query, HEADS, (48, 40, 8, 8), "2*k**2", slow=True),
-    Row("rope", rope, {"d": 6, "k": 4, "v": 2, "t": 5}, (72, 64, 8, 8), "k+v**2"),
+    Row("rope", rope, {"d": 6, "k": 4, "v": 2, "t": 5}, (72, 64, 8, 8), "k+v**2", slow=True),
     Row(
         "decoder",
         decoder(1),

@@ -15,7 +15,7 @@ from quotax.derive.fields import fields_at, random_point
 from quotax.derive.running import GAP, Running
 from quotax.derive.sampling import batches
 from quotax.derive.unnamed import FieldFamily
-from quotax.errors import UnsupportedPrimitiveError
+from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.symmetry import Action
 
 LARGEST = 2500
@@ -27,18 +27,20 @@ class Audit:
     """What a network's symmetries explain of its flat directions, at stated sizes.
 
     `rank` is the generic rank of theta -> f(theta, .), `flat` what is left of the parameters, `orbit` the generic rank
-    of the fields found, `surplus` the flat directions that no found symmetry explains. None where the network is too
-    large to say.
+    of the fields found, `surplus` the flat directions that no found symmetry explains. A number that is None was not to
+    be had, and `unavailable` says why. `flatness` is how far random fields moved the outputs, where that was measured.
     """
 
     sizes: Mapping[str, int]
     parameters: int
     rank: int | None
-    algebra: int
-    orbit: int
+    algebra: int | None
+    orbit: int | None
     method: str
     trace: Trace = field(repr=False, compare=False)
     actions: tuple[Action, ...] = field(repr=False, compare=False)
+    flatness: float | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def flat(self) -> int | None:
@@ -46,14 +48,14 @@ class Audit:
         return None if self.rank is None else self.parameters - self.rank
 
     @property
-    def stabiliser(self) -> int:
+    def stabiliser(self) -> int | None:
         """Algebra minus orbit."""
-        return self.algebra - self.orbit
+        return None if self.algebra is None or self.orbit is None else self.algebra - self.orbit
 
     @property
     def surplus(self) -> int | None:
         """Flat minus orbit."""
-        return None if self.flat is None else self.flat - self.orbit
+        return None if self.flat is None or self.orbit is None else self.flat - self.orbit
 
     @property
     def complete(self) -> bool:
@@ -62,12 +64,19 @@ class Audit:
 
     def directions(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """A random float64 point, and an orthonormal basis (rows) of its flat directions orthogonal to the orbit."""
+        if self.rank is None:
+            raise SymmetryError(
+                f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('surplus', 'no rank')}. "
+                "Ask for an audit at smaller sizes."
+            )
         running = Running(self.trace)
         return surplus_directions(running, self.actions, self.trace, np.random.default_rng(seed))
 
     def __str__(self) -> str:
         """One line."""
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
+        if self.unavailable:
+            verdict = "cannot say: " + "; ".join(f"{name}, because {why}" for name, why in self.unavailable.items())
         return (
             f"{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
             f"orbit {self.orbit}, stabiliser {self.stabiliser}: {verdict} ({self.method})"
@@ -84,15 +93,36 @@ def audit(
     """Count at these sizes."""
     trace = model.trace(sizes)
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
-    if total > LARGEST and formulas is not None and not unnamed:
-        from quotax.derive.formulas import axis_symbol
-
-        algebra, orbit = (int(f.subs({axis_symbol(a): n for a, n in sizes.items()})) for f in formulas)
-        method = f"dimensions by formula; the rank of a Jacobian of {total} columns was not computed"
-        return Audit(dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions))
+    if total > LARGEST and formulas is not None:
+        return large(trace, actions, sizes, total, formulas)
     algebra, orbit = counts(model, actions, sizes, unnamed)
     rank, method = jacobian_rank(trace, total)
     return Audit(dict(sizes), total, rank, algebra, orbit, method, trace, tuple(actions))
+
+
+def large(
+    trace: Trace, actions: Sequence[Action], sizes: Mapping[str, int], total: int, formulas: tuple[sp.Expr, sp.Expr]
+) -> Audit:
+    """What a network of real size allows: dimensions by formula, flatness and independence by random products."""
+    from quotax.derive.formulas import axis_symbol
+    from quotax.derive.probing import FLAT, probe
+
+    at = {axis_symbol(a): n for a, n in sizes.items()}
+    algebra, orbit = (int(v) if v.is_integer else None for v in (sp.sympify(f.subs(at)) for f in formulas))
+    seen = probe(trace, actions)
+    if orbit is None and seen.exhausted:
+        orbit = seen.independent
+    method = f"dimensions by formula, float64: {seen}"
+    if seen.flatness is not None and seen.flatness > FLAT:
+        method += f" (NOT flat: more than {FLAT:.0e})"
+    if orbit is not None and (seen.independent > orbit or (seen.exhausted and seen.independent < orbit)):
+        method += f" (the formula's orbit is {orbit})"
+    why = f"a Jacobian of {total} columns was not computed"
+    unavailable = {"rank": why, "flat": "it needs the rank", "surplus": "it needs the rank"}
+    for name, value in (("algebra", algebra), ("orbit", orbit)):
+        if value is None:
+            unavailable[name] = "no formula covers these sizes"
+    return Audit(dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions), seen.flatness, unavailable)
 
 
 def counts(

@@ -23,7 +23,14 @@ FLOATS = Arrays(
 
 def float_fields(action: Action, trace: Trace, theta: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """The fields of these algebra elements (residues) at a flat point: `(basis, parameters)`."""
-    environment: dict[str, Any] = {}
+    signed = np.where(basis > PRIME // 2, basis - PRIME, basis).astype(np.float64)
+    rows = [field_along(action, trace, theta, xi) for xi in signed]
+    return np.array(rows).reshape(len(basis), len(theta))
+
+
+def field_along(action: Action, trace: Trace, theta: np.ndarray, xi: np.ndarray, arrays: Arrays = FLOATS) -> np.ndarray:
+    """The field of one algebra element at a flat point."""
+    environment: dict[str, Any] = {TANGENT: xi}
     starts, start = {}, 0
     for spec in trace.params:
         shape = [f if isinstance(f, int) else trace.sizes[f] for f in factors(spec)]
@@ -31,12 +38,9 @@ def float_fields(action: Action, trace: Trace, theta: np.ndarray, basis: np.ndar
         environment[variable(spec.name)] = theta[start : start + size].reshape(shape)
         starts[spec.name] = start, size, shape
         start += size
-    signed = np.where(basis > PRIME // 2, basis - PRIME, basis).astype(np.float64)
-    out = np.zeros((len(basis), len(theta)))
-    for row, xi in zip(out, signed, strict=True):
-        for entry in action.infinitesimal:
-            begin, size, shape = starts[entry.name]
-            row[begin : begin + size] = np.broadcast_to(
-                read(entry, environment | {TANGENT: xi}, trace.sizes, FLOATS), shape
-            ).reshape(-1)
+    out = np.zeros(len(theta))
+    for entry in action.infinitesimal:
+        begin, size, shape = starts[entry.name]
+        value = read(entry, environment, trace.sizes, arrays)
+        out[begin : begin + size] = np.broadcast_to(value, shape).reshape(-1)
     return out

@@ -25,7 +25,7 @@ def squeezed(matrix: np.ndarray, spare: int = 12) -> np.ndarray:
     A random combination misses part of the row space with probability about `PRIME ** -spare`.
     """
     rows, columns = matrix.shape
-    if rows <= columns + 4 * spare:
+    if rows <= columns + columns // 2 + 4 * spare:  # below that, the product costs more than it saves
         return matrix
     rng = np.random.default_rng(rows * 1009 + columns)
     total = np.zeros((columns + spare, columns), np.int64)
