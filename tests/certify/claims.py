@@ -134,6 +134,31 @@ true("u times v", diagonal, DIAG("d"), {"u": "g * u", "v": "v / g"})
 false("u times v without the inverse", diagonal, DIAG("d"), {"u": "g * u", "v": "g * v"})
 
 
+@qx.architecture(params={"u": "d", "v": "d"}, inputs={"x": "d"})
+def difference_of_squares(p, x):
+    return jnp.sum((p["u"] ** 2 - p["v"] ** 2) * x)
+
+
+COSH, SINH = "(exp(g[d]) + exp(-g[d])) / 2", "(exp(g[d]) - exp(-g[d])) / 2"
+BOOST = {"u[d]": f"{COSH} * u[d] + {SINH} * v[d]", "v[d]": f"{COSH} * v[d] + {SINH} * u[d]"}
+true("hyperbolic rotation", difference_of_squares, SHIFT("d"), BOOST)
+false(
+    "hyperbolic rotation with a wrong sign", difference_of_squares, SHIFT("d"),
+    BOOST | {"v[d]": f"{COSH} * v[d] - {SINH} * u[d]"},
+)  # fmt: skip
+false("hyperbolic rotation of one side", difference_of_squares, SHIFT("d"), {"u[d]": BOOST["u[d]"]})
+
+
+@qx.architecture(params={"W1": "h 1", "W2": "1 h"}, inputs={"x": "1"})
+def scalar_linear(p, x):
+    return p["W2"] @ (p["W1"] @ x)
+
+
+# O(h,h) keeps the pairing of the two vectors: GL(h) is inside it, and the rest is a field, among `TRUE_FIELDS`.
+true("scalar linear GL", scalar_linear, GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+false("scalar linear GL without the inverse", scalar_linear, GL("h"), {"W1": "g @ W1", "W2": "W2 @ g"})
+
+
 @qx.architecture(params={"W": "h x"}, inputs={"x": "x"})
 def tied(p, x):
     return p["W"].T @ (p["W"] @ x)
@@ -453,6 +478,35 @@ false("embedding shift with a wrong sign", embedding, SHIFT("d"), TOKENS | {"P[t
 false("embedding shift of the words alone", embedding, SHIFT("d"), {"E[v,d]": "E[v,d] + g[d]"})
 
 
+# --- parts taken out and put in
+
+
+@qx.architecture(params={"W": "2 h x", "V": "y h"}, inputs={"x": "x"})
+def unstacked(p, x):
+    gate, value = jnp.unstack(jnp.einsum("khx,x->kh", p["W"], x))
+    return p["V"] @ (jax.nn.relu(gate) * value)
+
+
+@qx.architecture(params={"W1": "h x", "b": "h", "W2": "y h"}, inputs={"x": "x"})
+def first_off(p, x):
+    z = jnp.asarray(p["W1"] @ x + p["b"]).at[0].set(0.0)
+    return p["W2"] @ jax.nn.relu(z)
+
+
+@qx.architecture(params={"E": "v d", "c": "d", "W": "v d"}, inputs={"tokens": qx.Tokens("t", below="v")})
+def first_token(p, tokens):
+    return jnp.asarray(p["E"])[tokens].at[1].add(p["c"]) @ p["W"].T
+
+
+OFF = {"W1": "g @ W1", "b": "g @ b", "W2": "W2 @ inv(g)"}
+true("unstacked gate", unstacked, POS("h"), {"W[i,h,x]": "g[h] W[i,h,x]", "V": "V @ inv(g)**2"})
+true("unit set to zero", first_off, POS("h"), OFF)
+true("added to one token", first_token, GL("d"), {"E": "E @ g", "c": "g.T @ c", "W": "W @ inv(g).T"})
+false("unstacked gate of either sign", unstacked, DIAG("h"), {"W[i,h,x]": "g[h] W[i,h,x]", "V": "V @ inv(g)**2"})
+false("unit set to zero, permuted", first_off, PERM("h"), OFF)
+false("added to one token, not moved", first_token, GL("d"), {"E": "E @ g", "W": "W @ inv(g).T"})
+
+
 def decoder(blocks):
     """Pre-RMSNorm decoder: RoPE, grouped heads, SwiGLU, learned embedding, logits."""
     params = {"E": "voc d", "U": "voc d"}
@@ -523,3 +577,115 @@ false(
     {k: v.replace("g.T", "inv(g)") for k, v in decoder_claims(2)["stream"][1].items()},
 )
 false("decoder GL of queries", _DECODER, GL("k", each="kv"), decoder_claims(2)["pairs"][1])
+
+# --- the decoder of the table: learned positions, GELU, no gains, epsilon 0, logits out
+
+
+def token_decoder(blocks, epsilon=0.0):
+    params = {"E": "voc d", "P": "t d", "U": "voc d"}
+    for b in range(blocks):
+        params |= {f"Wq{b}": "head d k", f"Wk{b}": "head d k", f"Wv{b}": "head d v", f"Wo{b}": "head v d"}
+        params |= {f"A{b}": "f d", f"B{b}": "d f"}
+
+    def norm(x):
+        return x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + epsilon)
+
+    @qx.architecture(params=params, inputs={"tokens": qx.Tokens("t", below="voc")})
+    def net(p, tokens):
+        x = p["E"][tokens] + p["P"]
+        causal = jnp.tril(jnp.ones((tokens.shape[0], tokens.shape[0]), bool))
+        for b in range(blocks):
+            n = norm(x)
+            q, k = jnp.einsum("td,hdk->htk", n, p[f"Wq{b}"]), jnp.einsum("td,hdk->htk", n, p[f"Wk{b}"])
+            v = jnp.einsum("td,hdv->htv", n, p[f"Wv{b}"])
+            scores = jnp.einsum("htk,hsk->hts", q, k) / jnp.sqrt(k.shape[-1])
+            weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), -1)
+            x = x + jnp.einsum("hts,hsv,hvd->td", weights, v, p[f"Wo{b}"])
+            x = x + jax.nn.gelu(norm(x) @ p[f"A{b}"].T) @ p[f"B{b}"].T
+        return norm(x) @ p["U"].T
+
+    return net
+
+
+def token_decoder_claims(blocks):
+    """Symmetries of `token_decoder(blocks)`, in its last block where they have one."""
+    b = blocks - 1
+    stream, scale = {"E": "E @ g.T", "P": "P @ g.T", "U": "U @ g.T"}, {"E": "g * E", "P": "g * P"}
+    for k in range(blocks):
+        stream |= {
+            f"{w}{k}[head,d,{a}]": f"g[d,e] {w}{k}[head,e,{a}]" for w, a in (("Wq", "k"), ("Wk", "k"), ("Wv", "v"))
+        }
+        stream |= {f"Wo{k}[head,v,d]": f"g[d,e] Wo{k}[head,v,e]", f"A{k}": f"A{k} @ g.T", f"B{k}": f"g @ B{k}"}
+        scale |= {f"Wo{k}[head,v,d]": f"g Wo{k}[head,v,d]", f"B{k}": f"g * B{k}"}
+    return {
+        "queries and keys": (
+            GL("k", each="head"),
+            {
+                f"Wq{b}[head,d,k]": f"Wq{b}[head,d,l] g[head,l,k]",
+                f"Wk{b}[head,d,k]": f"inv(g)[head,k,l] Wk{b}[head,d,l]",
+            },
+        ),
+        "values and output": (
+            GL("v", each="head"),
+            {
+                f"Wv{b}[head,d,v]": f"Wv{b}[head,d,l] g[head,l,v]",
+                f"Wo{b}[head,v,d]": f"inv(g)[head,v,l] Wo{b}[head,l,d]",
+            },
+        ),
+        "stream": (qx.O("d"), stream),
+        "stream scale": (qx.PositiveScalar(), scale),
+        "positions": (SHIFT("d"), TOKENS),
+    }
+
+
+_TOKEN_DECODER = token_decoder(1)
+for label, (group, action) in token_decoder_claims(1).items():
+    true(f"token decoder {label}", _TOKEN_DECODER, group, action)
+false("token decoder scale with epsilon", token_decoder(1, 1e-2), *token_decoder_claims(1)["stream scale"])
+false(
+    "token decoder scale without the positions", _TOKEN_DECODER, qx.PositiveScalar(),
+    {k: v for k, v in token_decoder_claims(1)["stream scale"][1].items() if k != "P"},
+)  # fmt: skip
+false("token decoder positions with a wrong sign", _TOKEN_DECODER, SHIFT("d"), TOKENS | {"P[t,d]": "P[t,d] + g[d]"})
+
+# --- fields that are no linear action: (name, architecture, field). `K` is any matrix, which the model does not read.
+
+TRUE_FIELDS = []
+FALSE_FIELDS = []
+
+
+@qx.architecture(params={"a": "h", "W": "h x", "K": "h h"}, inputs={"x": "x"})
+def one_square(p, x):
+    return jnp.sum(p["a"] * (p["W"] @ x) ** 2)
+
+
+@qx.architecture(params={"a": "h", "b": "h", "K": "h h"}, inputs={"x": ""})
+def pairing(p, x):
+    return jnp.sum(p["a"] * p["b"]) * x
+
+
+def mixing(part):
+    """W -> W + t S diag(a) W keeps W^T diag(a) W to first order if and only if S is skew: O(p,q), quadratic."""
+
+    def field(p):
+        turned = part(p["K"]) @ (p["a"][:, None] * p["W"])
+        return {"a": jnp.zeros_like(p["a"]), "W": turned, "K": jnp.zeros_like(p["K"])}
+
+    return field
+
+
+def shearing(part):
+    """a -> a + t S b keeps a . b if and only if S is skew: the part of O(h,h) outside GL(h)."""
+
+    def field(p):
+        return {"a": part(p["K"]) @ p["b"], "b": jnp.zeros_like(p["b"]), "K": jnp.zeros_like(p["K"])}
+
+    return field
+
+
+for label, model, made in (("square O(p,q)", one_square, mixing), ("scalar linear O(h,h)", pairing, shearing)):
+    TRUE_FIELDS.append((label, model, made(lambda k: k - k.T)))
+    FALSE_FIELDS.append((f"{label} symmetric", model, made(lambda k: k + k.T)))
+    FALSE_FIELDS.append((f"{label} of any matrix", model, made(lambda k: k)))
+TRUE_FIELDS.append(("hyperbolic rotation", difference_of_squares, lambda p: {"u": p["v"], "v": p["u"]}))
+FALSE_FIELDS.append(("rotation", difference_of_squares, lambda p: {"u": p["v"], "v": -p["u"]}))

@@ -18,9 +18,13 @@ def label(row):
     return row[0].replace(" ", "-")
 
 
+SLOW = ("decoder", "token decoder", "RoPE adjacent", "tanh RNN permutation", "grouped queries by")
+KEPT = ("decoder pairs", "token decoder stream", "token decoder positions with a wrong sign", "RoPE adjacent")
+
+
 def marked(rows):
-    """The decoders take a second or two each; one of them is kept among the fast tests."""
-    slow = [row for row in rows if row[0].startswith("decoder") and row[0] != "decoder pairs"]
+    """Decoders and their like take a second or more each; one of each kind is kept among the fast tests."""
+    slow = [row for row in rows if row[0].startswith(SLOW) and row[0] not in KEPT]
     return [pytest.param(row, id=label(row), marks=[pytest.mark.slow] if row in slow else []) for row in rows]
 
 
@@ -56,6 +60,19 @@ def test_laws_alone_prove_nothing_false(row):
 
     _, model, symmetry = row
     assert not prove_for_every_width(model, symmetry.bind(model.params)).proved
+
+
+@pytest.mark.parametrize("row", claims.TRUE_FIELDS, ids=label)
+def test_fields_proved_for_every_width(row):
+    _, model, field = row
+    certificate = qx.verify_field(model, field)
+    assert certificate.scope == "every width", str(certificate)
+
+
+@pytest.mark.parametrize("row", claims.FALSE_FIELDS, ids=label)
+def test_fields_refuted(row):
+    _, model, field = row
+    assert qx.verify_field(model, field).status == "refuted"
 
 
 def test_there_are_enough_broken_twins():

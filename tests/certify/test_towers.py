@@ -198,7 +198,7 @@ def scaled_network(h, degree=1):
     return [(w0, b0), (w1, b1), (w2, b2)], [(one * w0, one * b0), *rest], [(one * w0, b0), *rest]
 
 
-@pytest.mark.parametrize("h", [2, 3])
+@pytest.mark.parametrize("h", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("activation", "degree"), [(relu, 1), (leaky, 1), (sp.Abs, 1), (lambda v: relu(v) ** 2, 2)])
 def test_three_layers_with_positive_scalings(h, activation, degree):
     layers, moved, broken = scaled_network(h, degree)
@@ -232,7 +232,7 @@ def attention(tokens, query, key, value, output, causal=True):
     return [entry for row in rows for entry in row]
 
 
-@pytest.mark.parametrize(("tokens", "causal"), [(2, True), (3, True), (3, False)])
+@pytest.mark.parametrize(("tokens", "causal"), [(2, True), pytest.param(3, True, marks=pytest.mark.slow), (3, False)])
 def test_attention_head(tokens, causal):
     query, key, value, output = (entries(n, 2, 2) for n in "QKVO")
     m, n = entries("g", 2, 2), entries("h", 2, 2)

@@ -87,6 +87,20 @@ def test_what_cannot_be_decided_is_neither_proved_nor_refuted():
     assert "budget" in certificate.residual
 
 
+def test_a_point_where_a_variance_vanishes_is_no_witness():
+    @qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "x"})
+    def normed(p, x):
+        z = p["W"] @ x + p["b"]
+        return (z - z.mean()) / jnp.sqrt(jnp.mean(z**2) - jnp.mean(z) ** 2)
+
+    # At seed 507 two units agree exactly: 0/0 before, and after it a rounding error over its root.
+    claim = qx.Symmetry("scale", qx.PositiveScalar(), {"W": "2 * (g * W)", "b": "2 * (g * b)"})
+    wrong = qx.Symmetry("scale", qx.PositiveScalar(), {"W": "2 * (g * W)", "b": "g * b"})
+    for seed in (507, 508, 509):
+        assert qx.verify(normed, claim, seed=seed).status == "proved"
+        assert qx.verify(normed, wrong, seed=seed).status == "refuted"
+
+
 def test_refusals_name_the_call():
     _, claim = symmetry("relu scaling")
     with pytest.raises(qx.ArchitectureError, match=r"`verify\(architecture, ...\)` needs what"):

@@ -25,6 +25,9 @@ TOLERANCE = 1e-7
 ROUNDING = 1e-11
 """Differences below this times the usual size of the outputs are rounding, whatever the output at that point."""
 
+NUDGE = 1e-12
+"""A relative change of a point, far above rounding, that must not change the outputs by much at a witness."""
+
 
 @functools.lru_cache(maxsize=64)
 def _compiled(jaxpr: Any, batched: bool) -> Callable[..., Any]:
@@ -47,7 +50,9 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
     for i, sample in enumerate(samples):
         outputs = [np.asarray(o[i]) for o in before]
         transformed = [np.asarray(o[i]) for o in after]
-        if _differ(outputs, transformed, floor):
+        if _differ(outputs, transformed, floor) and _conditioned(
+            run, trace, sample, outputs, transformed, floor, draws
+        ):
             return Witness(
                 sizes=dict(trace.sizes),
                 params=nest({name: _floats(a) for name, a in sample["params"].items()}),
@@ -69,7 +74,7 @@ def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, d
             inputs = [sample["inputs"][s.name] for s in trace.inputs]
             before = [np.asarray(o) for o in run(*(sample["params"][s.name] for s in trace.params), *inputs)]
             after = [np.asarray(o) for o in run(*(sample["moved"][s.name] for s in trace.params), *inputs)]
-            if _differ(before, after):
+            if _differ(before, after) and _conditioned(run, trace, sample, before, after):
                 return Witness(
                     sizes=dict(trace.sizes),
                     params=nest(sample["params"]),
@@ -80,6 +85,53 @@ def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, d
                     transformed_params=nest(sample["moved"]),
                 )
     return None
+
+
+def _conditioned(
+    run: Callable[..., Any],
+    trace: Trace,
+    sample: dict[str, Any],
+    before: list[np.ndarray],
+    after: list[np.ndarray],
+    floor: float = 0.0,
+    batch: int = 0,
+) -> bool:
+    """Whether the outputs differ by more than they change when the point is nudged.
+
+    Where a variance vanishes exactly, one side is 0/0 and the other a rounding error over its root: no refutation.
+    `batch` is the number of points that `run` takes at once, 0 for a function of one point.
+    """
+    left, right = (
+        _wobble(run, trace, sample, which, outputs, batch) for which, outputs in (("params", before), ("moved", after))
+    )
+    return any(
+        _differ([a[steady]], [b[steady]], floor, 10 * (u + v)[steady])
+        for a, b, u, v in zip(before, after, left, right, strict=True)
+        for steady in [np.isfinite(u) & np.isfinite(v)]
+    )
+
+
+def _wobble(
+    run: Callable[..., Any], trace: Trace, sample: dict[str, Any], which: str, outputs: list[np.ndarray], batch: int
+) -> list[np.ndarray]:
+    """How much each output entry changes at nudged points: infinite where it ceases or begins to be finite."""
+    rng = np.random.default_rng(0)
+    point = [(_floats(sample[which][spec.name]), "real") for spec in trace.params]
+    point += [(np.asarray(sample["inputs"][spec.name]), spec.kind) for spec in trace.inputs]
+    worst = [np.zeros(np.shape(o)) for o in outputs]
+    for _ in range(1 if batch else 3):
+        nudged = []
+        for array, kind in point:
+            copies = np.broadcast_to(array, (batch, *array.shape)) if batch else array
+            nudged.append(copies * (1 + NUDGE * rng.normal(size=copies.shape)) if kind == "real" else copies)
+        with jax.enable_x64(True):
+            found = [np.asarray(o) for o in run(*nudged)]
+        for k, (here, near) in enumerate(zip(outputs, found, strict=True)):
+            both = np.isfinite(here) & np.isfinite(near)
+            change = np.abs(np.where(both, near, 0.0) - np.where(both, here, 0.0))
+            change = np.where(np.isfinite(here) == np.isfinite(near), change, np.inf)
+            worst[k] = np.maximum(worst[k], change.max(0) if batch else change)
+    return worst
 
 
 def check_numerically(trace: Trace, action: Action, rng: np.random.Generator, draws: int = 8) -> float:
@@ -217,12 +269,15 @@ def _floats(array: Any) -> np.ndarray:
     return convert(array) if np.size(array) else np.zeros(np.shape(array))
 
 
-def _differ(before: list[np.ndarray], after: list[np.ndarray], floor: float = 0.0) -> bool:
+def _differ(
+    before: list[np.ndarray], after: list[np.ndarray], floor: float = 0.0, slack: np.ndarray | None = None
+) -> bool:
     for a, b in zip(before, after, strict=True):
         finite = np.isfinite(a) & np.isfinite(b)
         if np.any(np.isfinite(a) & ~np.isfinite(b) | np.isfinite(b) & ~np.isfinite(a)):
             return True
         scale = max(float(np.max(np.abs(a[finite]), initial=0.0)), float(np.max(np.abs(b[finite]), initial=0.0)))
-        if np.any(np.abs(a[finite] - b[finite]) > max(TOLERANCE * scale, floor)):
+        least = max(TOLERANCE * scale, floor)
+        if np.any(np.abs(a[finite] - b[finite]) > (least if slack is None else np.maximum(least, slack[finite]))):
             return True
     return False

@@ -18,8 +18,13 @@ _spec = importlib.util.spec_from_file_location("claims", _path)
 claims = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(claims)
 
-SKIPPED = ("decoder", "RoPE")  # large
-ROWS = [row for row in claims.TRUE + claims.FALSE if not row[0].startswith(SKIPPED)]
+LARGE = ("decoder", "token decoder", "RoPE")  # their polynomials name arrays of millions of entries
+STATES = ("RNN", "state space")  # what a loop carries is any value at all, which has no numbers of its own
+ROWS = [
+    row
+    for row in claims.TRUE + claims.FALSE
+    if not row[0].startswith(LARGE) and not any(word in row[0] for word in STATES)
+]
 
 
 class Numbers:
@@ -93,7 +98,8 @@ class Numbers:
                 return np.exp(self.poly(atom.data, slots))
             case "selection":
                 size = atom.slots[-1][0]
-                return np.eye(size)[self.atom(key[1]).astype(int)] if key[0] == "one hot" else pytest.skip("positions")
+                assert key[0] == "one hot", key
+                return np.eye(size)[self.atom(key[1]).astype(int)]
             case "function":
                 function, definitions = atom.data
                 if "masked" in str(function.expression):
@@ -112,7 +118,7 @@ class Numbers:
                 return {"max": np.max, "min": np.min}[atom.name](value, axis=tuple(range(len(kept), len(places))))
             case "element":
                 return self.g if key == "g" else np.log(np.abs(self.g))
-        return pytest.skip(f"atoms of kind {atom.kind} have no numbers of their own")
+        raise AssertionError(f"atoms of kind {atom.kind} have no numbers of their own")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0].replace(" ", "-"))
@@ -128,8 +134,7 @@ def test_polynomials_are_what_the_model_computes(row, monkeypatch):
     monkeypatch.setattr(every_width, "_held", lambda model: iter([{}]))
     with contextlib.suppress(AttributeError):  # the comparison is not made: what was read is kept instead
         every_width.prove_for_every_width(model, action)
-    if not kept:
-        pytest.skip("a law is missing on the way, so there is nothing to compare")
+    assert kept, "a law is missing on the way"
     laws, outputs, traces = kept[0]
     trace = traces[0]
     rng = np.random.default_rng(0)

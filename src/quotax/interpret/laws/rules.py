@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quotax.interpret.laws import arithmetic, contraction, loops, structure
+from quotax.interpret.laws import arithmetic, contraction, loops, positions, structure
 from quotax.interpret.laws.pointwise import generic
 from quotax.interpret.laws.reading import Joint
 
@@ -31,13 +31,16 @@ RULES: dict[str, LawRule] = {
     "concatenate": structure.concatenate,
     "stack": structure.stack,
     "split": structure.split,
+    "unstack": structure.unstack,
     "slice": structure.sliced,
     "pad": structure.pad,
     "rev": structure.reverse,
     "tile": structure.tile,
-    "gather": structure.gather,
-    "dynamic_slice": structure.dynamic_slice,
-    "dynamic_update_slice": structure.update_slice,
+    "gather": positions.gather,
+    "dynamic_slice": positions.dynamic_slice,
+    "dynamic_update_slice": positions.update_slice,
+    "scatter": positions.scatter(keep=False),
+    "scatter-add": positions.scatter(keep=True),
     "select_n": arithmetic.select,
     "dot_general": contraction.dot_general,
     "conv_general_dilated": contraction.convolution,

@@ -1,4 +1,4 @@
-"""Moves: transposes, reshapes, slices, concatenations, gathers, all of them changes of indices or selections."""
+"""Moves: transposes, reshapes, slices, concatenations, all of them changes of indices or selections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from jax.lax import GatherScatterMode
 
 from quotax.interpret.laws import indices as ix
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.algebra import Poly
-from quotax.interpret.laws.arithmetic import token_of, token_selection
 from quotax.interpret.laws.indices import Index, Range
 from quotax.interpret.laws.reading import Joint
 from quotax.interpret.laws.tensors import Constant, NoLaw, Tensor, flat, free_indices, place, relabelled, settled
-from quotax.interpret.movement import bind
 
 
 def _renumbered(step: Joint, value: Tensor, sources: Sequence[int | None]) -> Tensor:
@@ -301,6 +298,15 @@ def split(step: Joint, args: list[Any]) -> list[Any]:
     return out
 
 
+def unstack(step: Joint, args: list[Any]) -> list[Any]:
+    """The entries of one dimension, each at a fixed position."""
+    d = step.params[0]["axis"]
+    size = tuple(s[d] for s in step.shapes(0))
+    rest = [k for k in range(len(step.shapes(0)[0])) if k != d]
+    parts = (picked_along(step, args[0], d, size, [np.array([k])] * len(size)) for k in range(size[0]))
+    return [_renumbered(step, part, rest) for part in parts]
+
+
 def pad(step: Joint, args: list[Any]) -> list[Any]:
     """The operand embedded by a constant selection, and the padding value elsewhere."""
     value, fill = args
@@ -345,203 +351,3 @@ def tile(step: Joint, args: list[Any]) -> list[Any]:
         for f, extent in enumerate(factors):
             mapping[place(d, f, extent)] = place(d, f + 1, extent)
     return [relabelled(step.domain.algebra, value, mapping, tuple(dims))]
-
-
-# --- positions that are values
-
-
-def gather(step: Joint, args: list[Any]) -> list[Any]:
-    """A gather is linear in its operand: a selection by the positions, which nothing may move."""
-    operand, where = args
-    laws, algebra = step.domain, step.domain.algebra
-    params = step.params[0]
-    dims = params["dimension_numbers"]
-    if params["mode"] == GatherScatterMode.FILL_OR_DROP and not isinstance(where, Constant):
-        strict = False
-    else:
-        strict = params["mode"] != GatherScatterMode.FILL_OR_DROP
-    sizes = step.shapes(0)
-    operand = laws.tensor(operand)
-    rank = len(sizes[0])
-    mapped = list(dims.start_index_map)
-    batched = list(dims.operand_batching_dims)
-    out_rank = len(step.out_shapes[0])
-    batch_out = [d for d in range(out_rank) if d not in dims.offset_dims]
-    kept = [d for d in range(rank) if d not in dims.collapsed_slice_dims and d not in batched]
-    for d in range(rank):
-        whole = all(p["slice_sizes"][d] == s[d] for p, s in zip(step.params, sizes, strict=True))
-        if d in mapped:
-            if any(p["slice_sizes"][d] != 1 for p in step.params):
-                raise NoLaw("it gathers slices at variable positions")
-        elif d not in batched and not whole:
-            raise NoLaw("it gathers part of a dimension")
-    index_rank = len(step.shapes(1)[0])
-    vector = index_rank - 1  # jaxprs keep the index vector last
-    if isinstance(where, Constant):
-        index_dims = tensors.dims_of(step.shapes(1))
-    else:
-        index_dims = where.dims
-        if not where.invariant:
-            raise NoLaw("its positions move with the parameters")
-    # output batch dimension number k is index dimension number k
-    away = 20_000
-    moves = {place(d, f, e): place(away + d, f, e) for d in range(rank) for f, e in enumerate(operand.dims[d])}
-    for position, d in zip([d for d in range(out_rank) if d in dims.offset_dims], kept, strict=True):
-        if d not in mapped:
-            moves |= {place(d, f, e): place(position, f, e) for f, e in enumerate(operand.dims[d])}
-    out_dims: list[tuple[Range, ...]] = [()] * out_rank
-    for position, d in zip([d for d in range(out_rank) if d in dims.offset_dims], kept, strict=True):
-        out_dims[position] = () if d in mapped else operand.dims[d]
-    for k, position in enumerate(batch_out):
-        out_dims[position] = index_dims[k]
-    for d, k in zip(batched, dims.start_indices_batching_dims, strict=True):
-        position = batch_out[k]
-        pieces = operand.dims[d]
-        if pieces != out_dims[position]:
-            raise NoLaw("its batch dimensions do not factor alike")
-        moves |= {place(d, f, e): place(position, f, e) for f, e in enumerate(pieces)}
-    shifted = relabelled(algebra, operand, moves, operand.dims)
-    selection: Poly = {(): Fraction(1)}
-    summed: list[Index] = []
-    rows = flat([[place(batch_out[k], f, e) for f, e in enumerate(index_dims[k])] for k in range(index_rank - 1)])
-    for component, d in enumerate(mapped):
-        if len(operand.dims[d]) > 1:
-            raise NoLaw("it gathers along a dimension made of several axes")
-        if not operand.dims[d]:
-            continue
-        column = place(away + d, 0, operand.dims[d][0])
-        summed.append(column)
-        selection = algebra.multiply(
-            selection, _positions(step, where, component, vector, index_dims, batch_out, rows, column, strict)
-        )
-    plain = algebra.multiply(selection, shifted.plain, summed)
-    moved = plain if operand.invariant else algebra.multiply(selection, shifted.moved, summed)
-    return [settled(algebra, Tensor(tuple(out_dims), plain, moved))]
-
-
-def _positions(
-    step: Joint,
-    where: Any,
-    component: int,
-    vector: int,
-    index_dims: tensors.Dims,
-    batch_out: Sequence[int],
-    rows: Sequence[Index],
-    column: Index,
-    strict: bool,
-) -> Poly:
-    """`[position = column]` for one component of the index vectors."""
-    algebra = step.domain.algebra
-    size = ix.extent(column)
-    if isinstance(where, Constant):
-        arrays = []
-        for k, a in enumerate(where.arrays):
-            spots = np.asarray(a)[..., component]
-            if np.any(spots < 0) or np.any(spots >= size[k]):
-                raise NoLaw("it gathers out of bounds")
-            hot = np.eye(size[k])[spots]
-            arrays.append(hot.reshape([r[2][k] for r in rows] + [size[k]]))
-        return algebra.constant(arrays, [*rows, column])
-    mapping: dict[Index, Index] = {}
-    for k, position in enumerate(batch_out):
-        for f, e in enumerate(index_dims[k]):
-            mapping[place(k, f, e)] = place(position, f, e)
-    for f, e in enumerate(index_dims[vector]):
-        if f or not ix.constant(e):
-            raise NoLaw("its index vectors have a variable length")
-        mapping[place(vector, 0, e)] = ix.fixed(component, e)
-    poly = algebra.substitute(where.plain, mapping)
-    factor = token_of(algebra, poly)
-    if factor is not None:
-        if algebra.atoms[factor[0]].data != size:
-            raise NoLaw("its tokens do not run over the gathered axis")
-        found = token_selection(algebra, factor, column)
-        assert found is not None
-        return found
-    if not strict:
-        raise NoLaw("its positions may be out of bounds")
-    labels = algebra.free_in(poly)
-    slots = {label: ix.free(k, label[2]) for k, label in enumerate(labels)}
-    key = ("positions", frozenset(algebra.substitute(poly, slots).items()), size)
-    made = algebra.atom(
-        key,
-        "selection",
-        "[position=·]",
-        [*(label[2] for label in labels), size],
-        sign="boolean",
-        rows=((tuple(range(len(labels))), (len(labels),), True),),
-    )
-    return {((made.number, (*labels, column), 1),): Fraction(1)}
-
-
-def dynamic_slice(step: Joint, args: list[Any]) -> list[Any]:
-    """A slice at constant positions; at positions that are values, only of size one."""
-    value, *starts = args
-    sizes, shapes = step.shapes(0), step.out_shapes
-    value = step.domain.tensor(value)
-    algebra = step.domain.algebra
-    for d, start in enumerate(starts):
-        size, new = tuple(s[d] for s in sizes), tuple(s[d] for s in shapes)
-        if size == new:
-            continue
-        if isinstance(start, Constant):
-            at = [int(np.clip(int(a), 0, n - m)) for a, n, m in zip(start.arrays, size, new, strict=True)]
-            value = picked_along(step, value, d, size, [a + np.arange(m) for a, m in zip(at, new, strict=True)])
-            continue
-        if not ix.trivial(new) or len(value.dims[d]) != 1 or not start.invariant:
-            raise NoLaw("it slices at a position that moves, or more than one entry at a variable position")
-        column = place(30_000 + d, 0, size)
-        selection = _positions(step, Tensor(((),), start.plain, start.moved), 0, 0, ((),), [], [], column, True)
-        dims = tuple(() if k == d else f for k, f in enumerate(value.dims))
-        shifted = relabelled(algebra, value, {place(d, 0, size): column}, dims)
-        plain = algebra.multiply(selection, shifted.plain, [column])
-        moved = plain if value.invariant else algebra.multiply(selection, shifted.moved, [column])
-        value = Tensor(dims, plain, moved)
-    return [value]
-
-
-def update_slice(step: Joint, args: list[Any]) -> list[Any]:
-    """A slice replaced at constant positions: two selections with disjoint columns."""
-    value, update, *starts = args
-    if not all(isinstance(s, Constant) for s in starts):
-        raise NoLaw("its position is a value")
-    algebra = step.domain.algebra
-    sizes, news = step.shapes(0), step.shapes(1)
-    old, new = step.domain.tensor(value), step.domain.tensor(update)
-    inside = Tensor(new.dims, {(): Fraction(1)}, {(): Fraction(1)})
-    for d, start in enumerate(starts):
-        size, count = tuple(s[d] for s in sizes), tuple(s[d] for s in news)
-        if size == count:
-            continue
-        at = [int(np.clip(int(a), 0, n - m)) for a, n, m in zip(start.arrays, size, count, strict=True)]
-        embeds = [np.eye(n, m, k=-a) for n, m, a in zip(size, count, at, strict=True)]
-        new, inside = mapped_along(step, new, d, size, embeds), mapped_along(step, inside, d, size, embeds)
-    old, new, inside = tensors.unified(algebra, [old, new, inside])
-    outside = algebra.add({(): Fraction(1)}, inside.plain, -1)
-    plain = algebra.add(new.plain, algebra.multiply(outside, old.plain))
-    moved = algebra.add(new.moved, algebra.multiply(outside, old.moved))
-    return [settled(algebra, Tensor(old.dims, plain, moved))]
-
-
-def constant_move(step: Joint, args: list[Any]) -> list[Any]:
-    """A move whose operand is the only value, by trying it on unit arrays: small sizes only."""
-    value = args[0]
-    controls = args[1:]
-    if not all(isinstance(c, Constant) for c in controls):
-        raise NoLaw("its positions are values")
-    sizes, shapes = step.shapes(0), step.out_shapes
-    if max(int(np.prod(s)) for s in sizes) > 512:
-        raise NoLaw("it is too large to be read entry by entry")
-    matrices = []
-    for k, params in enumerate(step.params):
-        count = int(np.prod(sizes[k]))
-        numbered = np.arange(1, count + 1, dtype=float).reshape(sizes[k])
-        (moved,) = bind(step.primitive, params, [numbered, *[c.arrays[k] for c in controls]])
-        hot = np.zeros((moved.size, count))
-        for row, number in enumerate(moved.ravel()):
-            if number:
-                hot[row, int(number) - 1] = 1
-        matrices.append(hot)
-    flattened = regrouped(step, value, [tuple(int(np.prod(s)) for s in sizes)])
-    out = mapped_along(step, flattened, 0, tuple(int(np.prod(s)) for s in shapes), matrices)
-    return [regrouped(step, out, [tuple(s[d] for s in shapes) for d in range(len(shapes[0]))])]
