@@ -27,6 +27,8 @@ EXPECTED = {  # parameters, orbit dimension: by hand
     "relu permutation": (24, 0),
 }
 CONTINUOUS = [name for name in TRUE if name != "relu permutation"]
+QUICK = ("relu scaling", "linear GL", "softmax head bias")
+SAMPLED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CONTINUOUS]
 TOLERANCE = {jnp.float32: 1e-5, jnp.float64: 1e-12}
 
 
@@ -71,7 +73,7 @@ def test_dimensions(name):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: d.__name__)
 @pytest.mark.parametrize("name", CONTINUOUS)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**30))
 def test_projection_laws(name, dtype, seed):
     net, space = SPACES[name]
@@ -94,7 +96,7 @@ def test_projection_laws(name, dtype, seed):
     assert size(space.horizontal(params, field)) <= tolerance * size(field)  # vertical fields are killed
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("name", SAMPLED)
 def test_against_dense_linear_algebra(name):
     # The oracle differentiates the finite action, and projects with NumPy's SVD.
     net, space = SPACES[name]
@@ -113,7 +115,7 @@ def test_against_dense_linear_algebra(name):
     np.testing.assert_allclose(space.ravel(space.vertical(params, v)), basis @ (basis.T @ flat), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize("name", SAMPLED)
 def test_gradients_of_an_invariant_loss_are_horizontal(name):
     net, space = SPACES[name]
     params = draw(net, 3)

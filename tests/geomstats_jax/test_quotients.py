@@ -11,6 +11,7 @@ import pytest
 
 from quotax.geomstats_jax import activate, corrections
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("quotients.py")
 RESULTS = [
     *(f"{name}_{key}" for name in ("shapes", "psd") for key in ("log", "dist")),

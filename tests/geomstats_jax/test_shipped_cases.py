@@ -9,6 +9,8 @@ import pytest
 from quotax.geomstats_jax import activate
 from quotax.geomstats_jax.corrections import ONeillCurvature
 
+pytestmark = pytest.mark.slow
+
 gs = activate()
 
 

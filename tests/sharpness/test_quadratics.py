@@ -100,7 +100,7 @@ def problem(seed, d, kind):
 KINDS = ["indefinite", "convex", "concave", "hard", "critical"]
 
 
-@pytest.mark.parametrize("d", [1, 12, 100])
+@pytest.mark.parametrize("d", [1, 12, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_full_ball_reaches_the_exact_maximum(d, kind):
     for seed in range(8):

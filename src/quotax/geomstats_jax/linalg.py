@@ -73,7 +73,9 @@ def quadratic_assignment(a: Any, b: Any, options: dict[str, Any] | None = None) 
     """SciPy's approximate solution of the quadratic assignment problem, on the host."""
     from scipy.optimize import quadratic_assignment
 
-    return quadratic_assignment(np.asarray(a), np.asarray(b), options=options).col_ind.tolist()
+    # A generator of its own: SciPy warns when somebody has seeded NumPy's global one, which it would use.
+    chosen = {"rng": np.random.default_rng(0), **(options or {})}
+    return quadratic_assignment(np.asarray(a), np.asarray(b), options=chosen).col_ind.tolist()
 
 
 NAMESPACE = {
