@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,8 @@ def test_the_symmetries_of_the_demonstration_hold(model, symmetries):
 
 @pytest.mark.slow
 def test_the_demonstration_says_what_is_true():
-    code = "from quotax.cli import main; main(['demo'])"
+    source = str(Path(qx.__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {source!r}); from quotax.cli import main; main(['demo'])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert "... attention: training" in run.stderr
     rows = re.findall(r"(trained|moved \(loss changes by .*\)) +(\S+) +(\S+) +(\S+)$", run.stdout, re.MULTILINE)
