@@ -11,7 +11,7 @@ import numpy as np
 from quotax.artifacts import Certificate, Model, Trace
 from quotax.certify.numerical import find_witness, token_bound, transform
 from quotax.certify.towers import Verdict, prove_equal
-from quotax.certify.widths import Sizes, sizes_text, traceable, trial_sizes
+from quotax.certify.widths import sizes_text, traceable, trial_sizes
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.symmetry import Action
 
@@ -119,6 +119,3 @@ def _input_cases(trace: Trace) -> Iterator[dict[str, np.ndarray]]:
             for spec, value in zip(discrete, values, strict=True)
         }
         yield real | arrays
-
-
-__all__ = ["Sizes", "certify_at_widths"]
