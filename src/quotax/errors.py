@@ -28,8 +28,20 @@ class GeometryError(QuotaxError, ValueError):
     """A quotient that cannot be built, or a question that the metric in use cannot answer."""
 
 
+class InvarianceError(GeometryError):
+    """Something that only an invariant metric has: a distance, a curvature, a geodesic of the quotient."""
+
+
+class MetricWarning(UserWarning):
+    """A quotient whose metric is not invariant: it measures at one representative, not on the quotient."""
+
+
 class SharpnessError(QuotaxError, ValueError):
     """A sharpness measurement that is asked for with arguments that make no sense."""
+
+
+class ConvergenceError(QuotaxError, ArithmeticError):
+    """An iteration that did not reach its goal; the message says how far it came."""
 
 
 class DomainError(QuotaxError, ArithmeticError):

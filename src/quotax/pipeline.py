@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,9 +26,9 @@ from quotax.declare import Architecture, Network
 from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries
 from quotax.derive.ansatz import Ansatz
-from quotax.errors import ArchitectureError, GeometryError, SymmetryError
-from quotax.geometry import QuotientSpace
-from quotax.lower import lower_action
+from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
+from quotax.geometry import METRICS, QuotientSpace, choose, invariant_by_construction
+from quotax.isometry import certify_isometry, lower
 from quotax.symmetry import Symmetry
 
 
@@ -95,9 +96,13 @@ def verify_metric(
 ) -> Certificate:
     """Prove or refute that a metric is invariant: `m(g . theta; dg . a, dg . b) = m(theta; a, b)`.
 
-    `metric` is `"euclidean"`, or `metric(params, a, b)` in JAX, where `a` and `b` are trees like the parameters.
+    `metric` is a name that `quotient` knows, or `metric(params, a, b)` in JAX, where `a` and `b` are trees like the
+    parameters.
     """
     _check_architecture(architecture, "verify_metric")
+    if isinstance(metric, str) and metric in METRICS and metric != "euclidean":
+        sizes = dict.fromkeys(architecture.parameter_axes, 4) | settings.pop("sizes", {})
+        return certify_isometry(architecture, [symmetry], metric, sizes)
     return certify_metric(architecture, symmetry.bind(architecture.params), metric, **settings)
 
 
@@ -198,7 +203,7 @@ def _reporter() -> Callable[[str], None]:
 def quotient(
     network: Network,
     symmetries: Symmetry | Iterable[Symmetry],
-    metric: str = "euclidean",
+    metric: str | Callable[[Any, Any, Any], Any] = "euclidean",
     *,
     verified: Iterable[Certificate] | None = None,
 ) -> QuotientSpace:
@@ -206,6 +211,11 @@ def quotient(
 
     A symmetry that is refuted, or that cannot be decided, is refused: the quotient by something that changes the
     function means nothing. `verified` passes certificates that you already have, one for each symmetry.
+
+    `metric="invariant"` makes every family act by isometries, so that lengths belong to the quotient; `"euclidean"`
+    does so for orthogonal actions and shifts only, and warns otherwise. `"pullback"` is the metric of the balanced
+    representatives; `"inv"` and `"mix"` are those of two-factor blocks; a function `metric(params, a, b)` is your own.
+    `space.metric_certificate` says whether the metric is invariant, and why.
     """
     if not isinstance(network, Network):
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
@@ -230,9 +240,24 @@ def quotient(
                 f"`quotient`: {symmetry.name!r} is {certificate.status}, so dividing by it would change the function. "
                 f"`qx.verify({model.name}, ...)` says why: {'; '.join(certificate.steps) or certificate.residual}."
             )
-    specs: tuple[ArraySpec, ...] = model.params
-    lowered = [lower_action(symmetry.bind(specs), specs, network.sizes) for symmetry in families]
-    return QuotientSpace(network, specs, lowered, certificates, metric)
+    lowered = lower(model, families, network)
+    chosen = choose(metric, lowered, network.num_parameters)
+    space = QuotientSpace(
+        network,
+        model.params,
+        lowered,
+        certificates,
+        chosen,
+        lambda: certify_isometry(model, families, metric, network.sizes),
+    )
+    if not invariant_by_construction(chosen, lowered) and not (invariant := space.metric_certificate):
+        warnings.warn(
+            f"`quotient`: the {chosen.name} metric is not invariant ({invariant.status}): "
+            f"{'; '.join(invariant.steps)}. Lengths at one representative are not lengths on the quotient.",
+            MetricWarning,
+            stacklevel=2,
+        )
+    return space
 
 
 def _check_architecture(architecture: object, call: str) -> None:

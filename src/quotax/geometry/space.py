@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.errors import GeometryError, ParameterError
-from quotax.geometry.vertical import Factors, Family, Named, components, factors_at, rank, vertical
+from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, ParameterError
+from quotax.geometry.between import Alignment, Between
+from quotax.geometry.canonical import Gauge, gauge, shift_to_slice
+from quotax.geometry.charges import Drift, charges, drift, formulas
+from quotax.geometry.geodesic import Geodesic
+from quotax.geometry.logarithm import Log
+from quotax.geometry.metrics import Euclidean, Metric
+from quotax.geometry.point import Point
+from quotax.geometry.roles import is_shift
+from quotax.geometry.vertical import Family, Named, components, coordinates, factors_at, rank
 from quotax.trees import nest
-
-METRICS = ("euclidean",)
 
 
 class SizedModel(Protocol):
@@ -56,21 +63,27 @@ class QuotientSpace:
         specs: tuple[ArraySpec, ...],
         families: Sequence[Family],
         certificates: Sequence[Certificate],
-        metric: str = "euclidean",
+        metric: Metric,
+        certify_metric: Callable[[], Certificate],
     ) -> None:
-        """Use `quotax.quotient`, which lowers and certifies the symmetries first."""
-        if metric not in METRICS:
-            raise GeometryError(f"`quotient`: metric must be one of {', '.join(map(repr, METRICS))}, got {metric!r}.")
-        names = [family.name for family in families]
-        for name in names:
-            if names.count(name) > 1:
-                raise GeometryError(f"`quotient`: two symmetries are called {name!r}; give each its own name.")
+        """Use `quotax.quotient`, which lowers and certifies the symmetries and the metric first."""
         self.network = network
         self.specs = specs
         self.families = tuple(families)
         self.certificates = tuple(certificates)
-        self.metric_name = metric
+        self._certify_metric = certify_metric
+        self._metric = metric
         self._parts = components(families)
+
+    @functools.cached_property
+    def metric_certificate(self) -> Certificate:
+        """Whether the metric is invariant, so that the quotient has a metric at all; established when first asked."""
+        return self._certify_metric()
+
+    @property
+    def metric_name(self) -> str:
+        """What the metric is called."""
+        return self._metric.name
 
     # --- dimensions
 
@@ -92,6 +105,10 @@ class QuotientSpace:
         """The dimension of the quotient."""
         return self.network.num_parameters - self.fiber_dim
 
+    def rank_at(self, params: Any) -> jax.Array:
+        """The dimension of the orbit through `params`; below `fiber_dim` where a stabiliser is larger (dead units)."""
+        return rank(self._parts, self._arrays(params, "space.rank_at(params)"))
+
     # --- one base point
 
     def at(self, params: Any) -> Point:
@@ -106,21 +123,49 @@ class QuotientSpace:
         """The part of `v` that leaves the orbit through `params`."""
         return self._point(params, "space.horizontal(params, v)").horizontal(v)
 
-    def _point(self, params: Any, call: str) -> Point:
-        arrays = self._arrays(params, call)
-        return Point(arrays, factors_at(self._parts, arrays), self)
-
     def inner(self, params: Any, u: Any, v: Any) -> jax.Array:
         """The inner product of two tangent vectors at `params`."""
-        self._arrays(params, "space.inner(params, u, v)")
-        left = self._vectors(u, "u", "space.inner(params, u, v)")
-        right = self._vectors(v, "v", "space.inner(params, u, v)")
-        return _dot(left, right)
+        return self._point(params, "space.inner(params, u, v)").inner(u, v)
 
     def norm(self, params: Any, v: Any) -> jax.Array:
         """The length of a tangent vector at `params`."""
-        self._arrays(params, "space.norm(params, v)")
-        return _length(self._vectors(v, "v", "space.norm(params, v)"))
+        return self._point(params, "space.norm(params, v)").norm(v)
+
+    def connection(self, params: Any, v: Any) -> dict[str, jax.Array]:
+        """The connection form: the algebra element by family whose fields add up to the vertical part of `v`.
+
+        Where the action is not free it is the least one.
+        """
+        call = "space.connection(params, v)"
+        point = self._point(params, call)
+        along = self._metric.vertical(point.data, point.arrays, self._vectors(v, "v", call))
+        return coordinates(self._parts, factors_at(self._parts, point.arrays), point.arrays, along)
+
+    # --- geodesics
+
+    def geodesic(self, params: Any, v: Any) -> Geodesic:
+        """The geodesic from `params` along the horizontal part of `v`: `.at(t)`, `.exit_time`, `.ok`."""
+        return self._point(params, "space.geodesic(params, v)").geodesic(v)
+
+    def exp(self, params: Any, v: Any) -> Any:
+        """The end of the geodesic, of the quotient; raises `DomainError` when it leaves the domain before.
+
+        Under jit, where nothing can be raised, ask `geodesic` for `.ok`.
+        """
+        call = "space.exp(params, v)"
+        self._needs_invariance(call)
+        path = self._point(params, call).geodesic(v)
+        if not isinstance(path.ok, Tracer) and not path.ok:
+            raise DomainError(
+                f"`{call}`: the geodesic leaves the domain of the {self.metric_name} metric at t = "
+                f"{float(path.exit_time):.6g}, before t = 1. `space.geodesic` gives the path up to there.",
+                float(path.exit_time),
+            )
+        return path.end
+
+    def _point(self, params: Any, call: str) -> Point:
+        arrays = self._arrays(params, call)
+        return Point(arrays, self._metric.prepare(arrays), self)
 
     # --- the group
 
@@ -164,6 +209,131 @@ class QuotientSpace:
                 )
         return [(family, jnp.asarray(elements[family.name])) for family in self.families if family.name in elements]
 
+    # --- the canonical representative
+
+    @functools.cached_property
+    def _gauge(self) -> Gauge:
+        return gauge(self.families, unique=False)
+
+    def canonical(self, params: Any) -> Representative:
+        """The balanced representative: shifts removed, then the least norm on the orbit.
+
+        Where the orbit only comes near its least norm (a factor of lower rank than its partner, a scaling without a
+        counterpart) `attained` is false, and `params` is the last point reached, or one of unit scale.
+        """
+        arrays = self._arrays(params, "space.canonical(params)")
+        found = self._gauge.canonical(arrays)
+        element: dict[str, jax.Array] = {}
+        for family in self.families:
+            if family.name in found.scalings:
+                element[family.name] = found.scalings[family.name]
+            elif family.name in found.shifts and is_shift(family):
+                element[family.name] = shift_to_slice(family, arrays)
+            else:
+                continue
+            arrays = family.act(arrays, element[family.name])
+        return Representative(nest(arrays), element, found.attained)
+
+    # --- between two points
+
+    @functools.cached_property
+    def _between(self) -> Between:
+        return Between(self.families, self._metric)
+
+    def align(self, params: Any, reference: Any) -> Any:
+        """The representative of `params` that is closest to `reference`, over the continuous and the discrete group."""
+        return self.alignment(params, reference).params
+
+    def alignment(self, params: Any, reference: Any, *, starts: int = 8) -> Alignment:
+        """`align`, with the element found, the distance that is left, and a bound below which no element goes."""
+        call = "space.align(params, reference)"
+        arrays, goal = self._arrays(params, call), self._arrays(reference, call, "reference")
+        moved, found = self._between.aligned(arrays, goal, starts)
+        return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts)
+
+    def logarithm(self, params: Any, other: Any) -> Log:
+        """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`."""
+        call = "space.log(params, other)"
+        self._needs_invariance(call)
+        found = self._between.logarithm(self._arrays(params, call), self._arrays(other, call, "other"))
+        return found._replace(vector=nest(found.vector))
+
+    def log(self, params: Any, other: Any) -> Any:
+        """The horizontal vector whose geodesic leads from `params` into the orbit of `other`.
+
+        Raises `ConvergenceError` when none is found; under jit, where nothing can be raised, ask `logarithm` for `.ok`.
+        """
+        found = self.logarithm(params, other)
+        if not isinstance(found.ok, Tracer) and not found.ok:
+            raise ConvergenceError(
+                "`space.log(params, other)`: no geodesic was found that ends in the orbit of other; the best one ends "
+                f"at a relative distance of {float(found.residual):.2g}. `space.alignment` compares without geodesics."
+            )
+        return found.vector
+
+    def dist(self, params: Any, other: Any) -> jax.Array:
+        """The distance of two orbits, the length of `log`; infinite under jit when no geodesic was found.
+
+        The chord between aligned representatives is the distance above a flat space, and where it is zero.
+        """
+        self._needs_invariance("space.dist(params, other)")
+        chord = self.alignment(other, params).distance
+        flat = isinstance(self._metric, Euclidean)
+        if flat or (not isinstance(chord, Tracer) and chord <= self._rounding(params)):
+            return chord
+        found = self.logarithm(params, other)
+        if not isinstance(found.ok, Tracer) and not found.ok:
+            self.log(params, other)
+        return jnp.where(found.ok, self.norm(params, found.vector), jnp.inf)
+
+    def _rounding(self, params: Any) -> jax.Array:
+        flat = self.ravel(params)
+        return 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)
+
+    # --- conserved quantities
+
+    def conserved(self, params: Any) -> dict[str, jax.Array]:
+        """The Noether charges by family: constant along the gradient flow of every invariant loss.
+
+        `W1 W1^T - W2^T W2` for GL, `|row|^2 - |column|^2` for scalings, sums for shifts; nothing for rotations.
+        """
+        return charges(self.families, self._arrays(params, "space.conserved(params)"))
+
+    def charge_formulas(self) -> dict[str, Any]:
+        """The general entry of every charge, as SymPy expressions."""
+        return formulas(self.families)
+
+    def charge_drift(self, params: Any, update: Any) -> dict[str, Drift]:
+        """What a finite step `params + update` adds to the charges: first and second order; there is no third."""
+        call = "space.charge_drift(params, update)"
+        return drift(self.families, self._arrays(params, call), self._vectors(update, "update", call))
+
+    # --- curvature
+
+    def curvature(self, params: Any, x: Any, y: Any, z: Any) -> Any:
+        """`R(x, y) z` of the quotient, by O'Neill's formula (and Gauss's, for canonical representatives)."""
+        call = "space.curvature(params, x, y, z)"
+        self._needs_invariance(call)
+        point = self._point(params, call)
+        vectors = [self._vectors(v, n, call) for v, n in ((x, "x"), (y, "y"), (z, "z"))]
+        return nest(self._metric.curvature(point.data, point.arrays, *vectors))
+
+    def sectional_curvature(self, params: Any, x: Any, y: Any) -> jax.Array:
+        """The curvature of the plane that `x` and `y` span in the quotient; zero where they span none."""
+        call = "space.sectional_curvature(params, x, y)"
+        self._needs_invariance(call)
+        point = self._point(params, call)
+        vectors = [self._vectors(v, n, call) for v, n in ((x, "x"), (y, "y"))]
+        return self._metric.sectional(point.data, point.arrays, *vectors)
+
+    def _needs_invariance(self, call: str) -> None:
+        if not self.metric_certificate:
+            raise InvarianceError(
+                f"`{call}` is a quantity of the quotient, and the {self.metric_name} metric has none: it is not "
+                f"invariant ({self.metric_certificate.status}: {'; '.join(self.metric_certificate.steps)}). "
+                "Use `qx.quotient(..., metric='invariant')`."
+            )
+
     # --- geomstats
 
     @functools.cached_property
@@ -198,17 +368,21 @@ class QuotientSpace:
 
     # --- checks
 
-    def _arrays(self, params: Any, call: str) -> Named:
-        return {n: jnp.asarray(a) for n, a in self.network.check_params(params, call=call, finite=True).items()}
+    def _arrays(self, params: Any, call: str, label: str = "params") -> Named:
+        checked = self._checked(params, label, call, finite=True)
+        return {name: jnp.asarray(array) for name, array in checked.items()}
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
+        return {name: jnp.asarray(array) for name, array in self._checked(v, label, call).items()}
+
+    def _checked(self, tree: Any, label: str, call: str, *, finite: bool = False) -> dict[str, Any]:
         try:
-            return {n: jnp.asarray(a) for n, a in self.network.check_params(v, call=call).items()}
+            return self.network.check_params(tree, call=call, finite=finite)
         except ParameterError as error:
-            message = (
-                str(error).replace("params[", f"{label}[").replace("the parameters are", f"the arrays of {label} are")
-            )
-            raise ParameterError(message) from None
+            if label == "params":
+                raise
+            message = str(error).replace("params[", f"{label}[")
+            raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
 
     def __repr__(self) -> str:
         """Dimensions and families."""
@@ -216,51 +390,11 @@ class QuotientSpace:
         return f"QuotientSpace of {self.network!r} by {names or 'nothing'} ({self.metric_name} metric)"
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "factors"], meta_fields=["space"])
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["params", "element", "attained"], meta_fields=[])
 @dataclass(frozen=True)
-class Point:
-    """A base point with its factored Gram blocks: projections here cost a few passes over the parameters."""
+class Representative:
+    """A canonical representative: `space.act(params, element)` is it; `attained` says whether the least norm is."""
 
-    arrays: Named
-    factors: Factors
-    space: QuotientSpace
-
-    @property
-    def params(self) -> Any:
-        """The parameters as a pytree."""
-        return nest(self.arrays)
-
-    def vertical(self, v: Any) -> Any:
-        """The part of `v` along the orbit."""
-        vectors = self.space._vectors(v, "v", "space.vertical(params, v)")
-        return nest(vertical(self.space._parts, self.factors, self.arrays, vectors))
-
-    def horizontal(self, v: Any) -> Any:
-        """The part of `v` that leaves the orbit."""
-        vectors = self.space._vectors(v, "v", "space.horizontal(params, v)")
-        along = vertical(self.space._parts, self.factors, self.arrays, vectors)
-        return nest({name: vectors[name] - along[name] for name in vectors})
-
-    def inner(self, u: Any, v: Any) -> jax.Array:
-        """The inner product of two tangent vectors."""
-        call = "point.inner(u, v)"
-        return _dot(self.space._vectors(u, "u", call), self.space._vectors(v, "v", call))
-
-    def norm(self, v: Any) -> jax.Array:
-        """The length of a tangent vector."""
-        return _length(self.space._vectors(v, "v", "point.norm(v)"))
-
-
-def _dot(u: Named, v: Named) -> jax.Array:
-    return sum(
-        (jnp.vdot(u[name], v[name], precision="highest") for name in u),
-        start=jnp.zeros((), jnp.result_type(*u.values())),
-    )
-
-
-def _length(v: Named) -> jax.Array:
-    # Scaled by the largest entry, so that squares neither overflow nor vanish; the norm of zero has gradient zero.
-    largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(a), initial=0) for a in v.values()])
-    scale = jax.lax.stop_gradient(jnp.where(largest > 0, largest, 1))
-    square = _dot({n: a / scale for n, a in v.items()}, {n: a / scale for n, a in v.items()})
-    return jnp.where(largest > 0, scale * jnp.sqrt(jnp.where(largest > 0, square, 1)), 0)
+    params: Any
+    element: dict[str, jax.Array]
+    attained: jax.Array

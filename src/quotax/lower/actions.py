@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.symmetry import ELEMENT, INVERSE, TANGENT, Action, Arrays, Entry, Group, read, variable
+from quotax.symmetry import ELEMENT, INVERSE, TANGENT, Action, Arrays, Entry, Group, Term, read, variable
 
 Named = dict[str, jax.Array]
 """Arrays by parameter name, in their declared shapes."""
@@ -45,6 +45,16 @@ class LoweredAction:
     def dimension(self) -> int:
         """The dimension of the group at these sizes."""
         return self.group.dimension(self.sizes)
+
+    @property
+    def terms(self) -> tuple[Term, ...] | None:
+        """The bilinear terms of the field, or nothing when it has another form."""
+        return self.action.terms
+
+    @property
+    def splits(self) -> Mapping[str, tuple[int, ...]]:
+        """The moved and source parameters' shapes with fused axes taken apart, as `terms` index them."""
+        return {spec.name: self._split_shape(spec) for spec in self.specs}
 
     def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
         """The parameters moved by `g`."""

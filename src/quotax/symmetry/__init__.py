@@ -15,6 +15,7 @@ from quotax.symmetry.groups import (
 from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable
 from quotax.symmetry.reading import OBJECTS, Arrays, read
 from quotax.symmetry.symmetry import Action, Symmetry
+from quotax.symmetry.terms import Term
 
 __all__ = [
     "ELEMENT",
@@ -34,6 +35,7 @@ __all__ = [
     "PositiveScalar",
     "SignFlip",
     "Symmetry",
+    "Term",
     "Translation",
     "read",
     "variable",

@@ -373,14 +373,15 @@ class ComplexScaling(Group):
         shape = self.shape(sizes)
         return (*shape[:-2], shape[-1] // 2, 2)
 
-    def _places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the second index of every pair, on an axis of `n`."""
         first = np.arange(0, n, 2) if self.pairs == "adjacent" else np.arange(n // 2)
         return first, first + (1 if self.pairs == "adjacent" else n // 2)
 
     def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
         """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
         pairs = coordinates.shape[-2]
-        first, second = self._places(2 * pairs)
+        first, second = self.places(2 * pairs)
         place, sign = np.zeros((2 * pairs, 2 * pairs), int), np.zeros((2 * pairs, 2 * pairs), int)
         moduli = 2 * np.arange(pairs)
         place[first, first] = place[second, second] = moduli
@@ -395,7 +396,7 @@ class ComplexScaling(Group):
 
     def _blocks(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         n = 2 * len(a)
-        first, second = self._places(n)
+        first, second = self.places(n)
         block = np.zeros((n, n), dtype=object)
         block[first, first], block[second, second] = a, a
         block[first, second], block[second, first] = -b, b

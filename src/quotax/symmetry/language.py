@@ -58,6 +58,11 @@ def variable(parameter: str) -> str:
     return f"p.{parameter}" if parameter in (ELEMENT, TANGENT) else parameter
 
 
+def parameter(variable: str) -> str:
+    """The parameter that a name in entries stands for."""
+    return variable.removeprefix("p.")
+
+
 def extent(factor: AxisFactor) -> sp.Expr:
     """The number of values of an index, as SymPy writes it in the limits of a sum."""
     return sp.Integer(factor) if isinstance(factor, int) else sp.Symbol(factor, integer=True, positive=True)

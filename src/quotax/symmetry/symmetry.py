@@ -12,6 +12,7 @@ from quotax.errors import SymmetryError
 from quotax.symmetry.groups import Group
 from quotax.symmetry.infinitesimal import differentiate
 from quotax.symmetry.language import Entry, parse_action
+from quotax.symmetry.terms import Term, terms
 
 
 @dataclass(frozen=True, init=False)
@@ -106,3 +107,8 @@ class Action:
         if not self.group.continuous:
             return ()
         return tuple(differentiate(entry, self.group) for entry in self.entries)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...] | None:
+        """The infinitesimal action as bilinear terms, or nothing when it is not made of such terms only."""
+        return terms(self.infinitesimal)

@@ -1,0 +1,117 @@
+"""What lies between two points of a quotient: alignment, logarithm and distance.
+
+Both points are brought to their canonical representatives, which differ by an orthogonal element and a discrete one;
+those are searched together. Above a flat space the chord between aligned representatives is the geodesic. Among the
+canonical representatives of scalings and GL, which form a curved set, and in other metrics, it is found by shooting.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax.geometry.alignment import Match, Plan, match
+from quotax.geometry.canonical import Canonical, gauge
+from quotax.geometry.geodesics import kempf_ness
+from quotax.geometry.logarithm import Log, chord, shoot
+from quotax.geometry.metrics import Metric, MovingFrame
+from quotax.geometry.vertical import Family, Named, factors_at, vertical
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["params", "element", "distance", "lower_bound", "starts"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Alignment:
+    """The representative of an orbit that is closest to a reference.
+
+    `element` is the orthogonal and discrete element between the canonical representatives, `distance` their distance
+    after it, `lower_bound` what no element can go below, `starts` the distances that the searches ended with.
+    """
+
+    params: Any
+    element: dict[str, jax.Array]
+    distance: jax.Array
+    lower_bound: jax.Array
+    starts: jax.Array
+
+
+class Between:
+    """Alignment, logarithm and distance in one metric; compared by identity."""
+
+    def __init__(self, families: tuple[Family, ...], metric: Metric) -> None:
+        """Plan the search once."""
+        self.metric = metric
+        self.gauge = metric.gauge if isinstance(metric, MovingFrame) else gauge(families, unique=True)
+        self.plan = Plan(families)
+        turning = tuple(f for f in families if f.group.continuous)
+        self.turning = Plan(turning) if any(block for block in Plan(turning).blocks) else None
+
+    @functools.partial(jax.jit, static_argnums=(0, 3))
+    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
+        """`arrays` moved close to `reference`, and the search between the canonical representatives."""
+        there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
+        found = match(self.plan, there.arrays, here.arrays, starts=starts)
+        return self.gauge.back(here, found.arrays), found
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def logarithm(self, arrays: Named, other: Named) -> Log:
+        """The horizontal vector whose geodesic leads from `arrays` into the orbit of `other`."""
+        here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
+        closest = match(self.plan, there.arrays, here.arrays).arrays
+        if self.metric.euclidean:
+            return chord(here.arrays, closest, self._horizontal)
+        if isinstance(self.metric, MovingFrame) and self.metric.tangent:
+            return self._among_canonical(arrays, here, closest)
+        return self._anywhere(arrays, here, closest)
+
+    def _among_canonical(self, arrays: Named, here: Canonical, closest: Named) -> Log:
+        metric = self.metric
+        assert isinstance(metric, MovingFrame)
+        start = {name: closest[name] - a for name, a in here.arrays.items()}
+
+        def end(w: Named) -> Named:
+            path = kempf_ness(metric.parts, here.arrays, w)
+            return _inside(path)
+
+        near = lambda e: self._near(closest, e)
+        found = shoot(end, near, self._horizontal, here.arrays, start)
+        return found._replace(vector=metric.unwhiten(metric.frame(here), arrays, found.vector))
+
+    def _anywhere(self, arrays: Named, here: Canonical, closest: Named) -> Log:
+        metric = self.metric
+
+        def horizontal(point: Named, v: Named) -> Named:
+            along = metric.vertical(metric.prepare(point), point, v)
+            return {name: v[name] - along[name] for name in v}
+
+        def near(e: Named) -> Named:
+            there = self.gauge.canonical(e)
+            return self.gauge.back(there, self._near(closest, there.arrays))
+
+        data = metric.prepare(arrays)
+        end = lambda w: _inside(metric.path(data, arrays, w))
+        target = self.gauge.back(here, closest)
+        start = {name: target[name] - a for name, a in arrays.items()}
+        return shoot(end, near, horizontal, arrays, horizontal(arrays, start))
+
+    def _near(self, closest: Named, e: Named) -> Named:
+        """The target's representative next to `e`: the discrete element stays what it is."""
+        if self.turning is None:
+            return closest
+        return match(self.turning, closest, e, starts=2, sweeps=20).arrays
+
+    def _horizontal(self, point: Named, v: Named) -> Named:
+        parts = self.metric.parts
+        along = vertical(parts, factors_at(parts, point), point, v)
+        return {name: v[name] - along[name] for name in v}
+
+
+def _inside(path: Any) -> Named:
+    return {name: jnp.where(path.ok, a, jnp.nan) for name, a in path.end.items()}

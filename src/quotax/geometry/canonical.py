@@ -1,0 +1,308 @@
+r"""The canonical representative of an orbit: shifts removed, then the least norm that the linear families can reach.
+
+For a linear action whose generators $\xi$ are self-adjoint or skew, $F(g) = \tfrac12 |g \theta|^2$ is convex along
+$e^{t\xi}$ (Kempf-Ness). Its gradient at the identity is the moment $V^T \theta$, its second derivative along a
+self-adjoint $\xi$ is $2 |\xi \theta|^2$, so a Newton step is $-\tfrac12$ times the coordinates of $\theta$'s own
+vertical part. Where $F$ is least the moment vanishes, and two such points of one orbit differ by an orthogonal element.
+
+A family that only scales one way (in front of a norm) has no least norm: there $F - \kappa \log |\det g|$ is used,
+whose minimum has the moment $\kappa$. Shifts act first: what they add is taken out of the parameters that they only
+shift.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from quotax.geometry import solver
+from quotax.geometry.balance import balancing, spectra
+from quotax.geometry.roles import (
+    clashes,
+    hopeless,
+    is_linear,
+    is_shift,
+    one_sided,
+    restrict,
+    uninformative,
+)
+from quotax.geometry.vertical import Component, Family, Named, components, factors_at
+from quotax.symmetry import O
+
+Elements = dict[str, jax.Array]
+"""Group elements by family name."""
+
+_STEPS = 60
+_POLISH = 2
+
+
+class Canonical(NamedTuple):
+    """A canonical representative, the elements that lead to it, and whether it is the least norm of the orbit."""
+
+    arrays: Named
+    shifts: Elements
+    scalings: Elements
+    attained: jax.Array
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """What each family does for the canonical representative; compared by identity.
+
+    `shifts` are removed in order; `parts` hold the linear families, without the parameters that say nothing about a
+    family's canonical form; `characters` are the families with a one-sided action, with the sign of it; `unsettled`
+    are the families for which there is no canonical form.
+    """
+
+    shifts: tuple[Family, ...]
+    parts: tuple[Component, ...]
+    characters: Mapping[str, int]
+    excluded: frozenset[str]
+    unsettled: Mapping[str, str]
+
+    @property
+    def linear(self) -> tuple[Family, ...]:
+        """The families with a moment."""
+        return tuple(family for part in self.parts for family in part.families)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the canonical representative is the least norm, for generic parameters."""
+        return not (self.characters or self.excluded or self.unsettled)
+
+    # --- the representative
+
+    def canonical(self, arrays: Named) -> Canonical:
+        """The representative; differentiable twice, although the iteration itself is not differentiated.
+
+        Newton's map at a solution reproduces the solution's first derivative, and each further step one more.
+        """
+        start, shifts = self.shifted(arrays)
+        if not self.parts:
+            return Canonical(start, shifts, {}, jnp.asarray(self.balanced))
+        fixed = lax.stop_gradient(start)
+        found, moved, converged = self._iterate(fixed)
+        attained = converged & self._closed(fixed, moved) & self.balanced
+        state = act(self.linear, start, found)
+        factors = lax.stop_gradient(factors_at(self.parts, moved))
+        for _ in range(_POLISH):
+            step = self._newton(factors, moved, state)
+            state, found = self._move(state, found, step, 1.0)
+        return Canonical(state, shifts, found, attained)
+
+    def shifted(self, arrays: Named) -> tuple[Named, Elements]:
+        """The arrays without what the shifts can add, in the parameters that they only shift."""
+        elements = {f.name: f.group.identity(f.sizes, jnp.result_type(*arrays.values())) for f in self.shifts}
+        for _ in range(2 if len(self.shifts) > 1 else 1):
+            for family in self.shifts:
+                step = shift_to_slice(family, arrays)
+                arrays = family.act(arrays, step)
+                elements[family.name] = family.group.compose(elements[family.name], step)
+        return arrays, elements
+
+    def back(self, found: Canonical, point: Named) -> Named:
+        """A point near the representative, moved by the inverse of what led there."""
+        point = act(self.linear, point, inverses(self.linear, found.scalings))
+        return act(self.shifts[::-1], point, inverses(self.shifts, found.shifts))
+
+    def _start(self, arrays: Named) -> tuple[Named, Elements]:
+        """One sweep of closed forms, family by family."""
+        elements: Elements = {}
+        for family in self.linear:
+            g = balancing(family, arrays, self.characters.get(family.name, 0))
+            arrays = family.act(arrays, g)
+            elements[family.name] = g
+        return arrays, elements
+
+    def _iterate(self, arrays: Named) -> tuple[Elements, Named, jax.Array]:
+        tolerance = 100 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
+        started, elements = self._start(arrays)
+
+        def going(state: tuple[Any, ...]) -> jax.Array:
+            count, _, _, rest, damping = state
+            return (count < _STEPS) & (rest > tolerance) & (damping > 1e-6)
+
+        def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            count, now, found, rest, damping = state
+            direction = self._newton(factors_at(self.parts, now), now, now)
+            there, further = self._move(now, found, direction, damping)
+            left = self._rest(there)
+            better = self._value(there, further) <= self._value(now, found) + tolerance * self._square(now)
+            better = better & jnp.isfinite(left)
+            keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+            return (
+                count + 1,
+                keep(there, now),
+                keep(further, found),
+                jnp.where(better, left, rest),
+                jnp.where(better, jnp.minimum(1.0, 4 * damping), damping / 4),
+            )
+
+        first = (0, started, elements, self._rest(started), jnp.ones((), jnp.result_type(*arrays.values())))
+        _, moved, found, rest, _ = lax.while_loop(going, step, first)
+        return found, moved, rest <= 100 * tolerance
+
+    def _newton(self, factors: Any, at: Named, arrays: Named) -> Elements:
+        """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust."""
+        steps: Elements = {}
+        for part, factored, rest in zip(self.parts, factors, self._rests(arrays), strict=True):
+            found = solver.solve(part, factored, at, {name: -0.5 * value for name, value in rest.items()})
+            for name, xi in found.items():
+                steps[name] = 0.5 * (xi + jnp.swapaxes(xi, -1, -2)) if _is_matrix(part, name) else xi
+        size = functools.reduce(jnp.maximum, [_size(f, steps[f.name]) for f in self.linear])
+        return {name: xi / jnp.maximum(1.0, size) for name, xi in steps.items()}
+
+    def _move(self, arrays: Named, found: Elements, steps: Elements, damping: Any) -> tuple[Named, Elements]:
+        elements = {f.name: f.group.exponential(damping * steps[f.name]) for f in self.linear}
+        composed = {f.name: f.group.compose(elements[f.name], found[f.name]) for f in self.linear}
+        return act(self.linear, arrays, elements), composed
+
+    def _rests(self, arrays: Named) -> list[Elements]:
+        """For each component its families' moments, less what they should be."""
+        result = []
+        for part in self.parts:
+            moments = part.covelocity(arrays, arrays)
+            for family in part.families:
+                sign = self.characters.get(family.name, 0)
+                if sign:
+                    moments[family.name] = moments[family.name] - sign * _unit(family, moments[family.name])
+            result.append(moments)
+        return result
+
+    def _rest(self, arrays: Named) -> jax.Array:
+        """How far the moments are from where they should be, relative to the squared norms."""
+        ratios = [
+            functools.reduce(jnp.maximum, [jnp.linalg.norm(m.ravel()) for m in rest.values()])
+            / jnp.where(size > 0, size, 1)
+            for rest, size in zip(self._rests(arrays), self._squares(arrays), strict=True)
+        ]
+        return functools.reduce(jnp.maximum, ratios)
+
+    def _squares(self, arrays: Named) -> list[jax.Array]:
+        return [functools.reduce(jnp.add, [jnp.sum(arrays[n] ** 2) for n in part.moved]) for part in self.parts]
+
+    def _square(self, arrays: Named) -> jax.Array:
+        return functools.reduce(jnp.add, self._squares(arrays))
+
+    def _value(self, arrays: Named, found: Elements) -> jax.Array:
+        """`F`, with the logarithms of one-sided families."""
+        value = 0.5 * self._square(arrays)
+        for family in self.linear:
+            sign = self.characters.get(family.name, 0)
+            if sign:
+                value = value - sign * _log_determinant(family, found[family.name])
+        return value
+
+    def _closed(self, before: Named, after: Named) -> jax.Array:
+        """Whether no direction vanished on the way: the orbit of a least norm that is not attained only comes near it.
+
+        On an axis the two Gram matrices (of what is multiplied by `g`, and by its inverse) have equal ranks at a
+        representative of least norm; where a rank is lower than both were before, the orbit does not reach it.
+        """
+        answers = [jnp.asarray(True)]
+        tolerance = 1e3 * float(jnp.finfo(jnp.result_type(*before.values())).eps)
+        vanished = lambda values: jnp.sum(values <= tolerance * jnp.max(values, -1, keepdims=True), -1)
+        for family in self.linear:
+            if self.characters.get(family.name, 0):
+                continue
+            old, new = spectra(family, before), spectra(family, after)
+            if old is None or new is None:
+                continue
+            least = jnp.minimum(vanished(old[0]), vanished(old[1]))
+            answers.append(jnp.all(jnp.maximum(vanished(new[0]), vanished(new[1])) <= least))
+        return functools.reduce(jnp.logical_and, answers)
+
+
+def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, Any]) -> Named:
+    """The arrays moved by the elements, family by family."""
+    for family in families:
+        if family.name in elements:
+            arrays = family.act(arrays, elements[family.name])
+    return arrays
+
+
+def inverses(families: Sequence[Family], elements: Mapping[str, Any]) -> Elements:
+    """The inverse elements."""
+    return {f.name: f.group.inverse(elements[f.name]) for f in families if f.name in elements}
+
+
+def shift_to_slice(family: Family, arrays: Named) -> jax.Array:
+    """The shift that makes what it only shifts orthogonal to its own image, by least squares.
+
+    A shift term copies an entry of `t` to `n` entries of a parameter; `V^T V` is the diagonal `sum c^2 n`.
+    """
+    shape = family.group.shape(family.sizes)
+    dtype = jnp.result_type(*arrays.values())
+    right, count = jnp.zeros(shape, dtype), 0.0
+    for term in family.terms or ():
+        if term.kind == "shift":
+            target = jnp.asarray(arrays[term.target]).reshape(family.splits[term.target])
+            right = right + term.coefficient * jnp.einsum(f"{term.target_labels}->{term.element}", target)
+            count += term.coefficient**2 * target.size / max(math.prod(shape), 1)
+    return -right / count
+
+
+def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
+    """How these families are brought to a canonical representative; decided from their terms and sizes alone.
+
+    `unique` asks for a representative that is unique up to orthogonal elements, as an invariant metric needs: a side
+    of a matrix family that cannot fix the element is then left out, and a family that neither side fixes is unsettled.
+    Without it the least norm is looked for, whatever its stabiliser.
+    """
+    continuous = [family for family in families if family.dimension]
+    unsettled: dict[str, str] = {}
+    shifts = [family for family in continuous if is_shift(family)]
+    linear = []
+    for family in continuous:
+        if is_shift(family) or isinstance(family.group, O):
+            continue
+        if is_linear(family):
+            linear.append(family)
+        else:
+            unsettled[family.name] = "its generators are neither linear and self-adjoint nor shifts"
+    for one, two in clashes(linear):
+        unsettled[one.name] = f"it does not commute with {two.name}"
+    linear = [family for family in linear if family.name not in unsettled]
+    excluded: set[str] = set()
+    while True:
+        restricted = [restrict(family, excluded) for family in linear]
+        dropped: set[str] = set()
+        for family in restricted:
+            dropped |= uninformative(family) if unique else set()
+        if not dropped:
+            break
+        excluded |= dropped
+    for family in restricted if unique else ():
+        if not family.kept or hopeless(family):
+            unsettled[family.name] = "its axis is longer than what reads and writes it together can fix"
+    kept = [family for family in restricted if family.name not in unsettled]
+    characters = {family.name: sign for family in kept if (sign := one_sided(family))}
+    return Gauge(tuple(shifts), components(kept), characters, frozenset(excluded), unsettled)
+
+
+def _is_matrix(part: Component, name: str) -> bool:
+    return next(family for family in part.families if family.name == name).group.layout == "matrix"
+
+
+def _unit(family: Family, like: jax.Array) -> jax.Array:
+    """The derivative of the logarithm of the determinant."""
+    return jnp.eye(like.shape[-1], dtype=like.dtype) if family.group.layout == "matrix" else jnp.ones_like(like)
+
+
+def _log_determinant(family: Family, g: jax.Array) -> jax.Array:
+    if family.group.layout == "matrix":
+        return jnp.sum(jnp.linalg.slogdet(g)[1])
+    return jnp.sum(g) if family.group.layout == "vector" else jnp.sum(jnp.log(jnp.abs(g)))
+
+
+def _size(family: Family, xi: jax.Array) -> jax.Array:
+    if family.group.layout == "matrix":
+        return jnp.max(jnp.sqrt(jnp.sum(xi**2, (-2, -1))), initial=0)
+    return jnp.max(jnp.abs(xi), initial=0)

@@ -1,0 +1,45 @@
+"""The metrics by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quotax.errors import GeometryError
+from quotax.geometry.canonical import gauge
+from quotax.geometry.metrics import Dense, Euclidean, Metric, MovingFrame
+from quotax.geometry.pairs import Pairs
+from quotax.geometry.vertical import Family
+
+METRICS = ("euclidean", "invariant", "pullback", "inv", "mix")
+
+DENSE_LIMIT = 2000
+"""A metric given as a function is made a matrix, for networks with at most this many parameters."""
+
+
+def choose(metric: str | Callable[[Any, Any, Any], Any], families: Sequence[Family], parameters: int) -> Metric:
+    """The metric of a name, or of a function `(params, tangent, tangent) -> number`."""
+    if callable(metric):
+        if parameters > DENSE_LIMIT:
+            raise GeometryError(
+                f"`quotient`: a metric given as a function is turned into a matrix, which is possible for at most "
+                f"{DENSE_LIMIT} parameters; this network has {parameters}. The named metrics have no such limit."
+            )
+        return Dense(families, metric)
+    if metric == "euclidean":
+        return Euclidean(families)
+    if metric in ("invariant", "pullback"):
+        return MovingFrame(families, gauge(families, unique=True), pullback=metric == "pullback")
+    if metric == "inv" or metric == "mix":
+        return Pairs(families, metric)
+    raise GeometryError(
+        f"`quotient`: metric must be one of {', '.join(map(repr, METRICS))} "
+        f"or a function of (params, tangent, tangent), got {metric!r}."
+    )
+
+
+def invariant_by_construction(metric: Metric, families: Sequence[Family]) -> bool:
+    """Whether a metric is built to be invariant under all of the families; its certificate then only confirms it."""
+    if isinstance(metric, MovingFrame):
+        return not metric.gauge.unsettled
+    return isinstance(metric, Pairs) and all(family in metric.pairs for family in families)

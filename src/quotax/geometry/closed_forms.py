@@ -1,0 +1,208 @@
+"""The Gram block of one family, inverted in closed form where its structure allows.
+
+- numbers: every coordinate is multiplied by a number (scalings, shifts), or every pair of coordinates (`C*` on pairs, where
+  `xi S_L + S_R xi` projected onto the algebra is half the trace of each pair's block): a division;
+- matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices: a division by sums of
+  eigenvalues, in the eigenbases;
+- dense: anything else of moderate size, such as `I + W^T W` of a shift carried by a weight.
+
+Where a sum of eigenvalues vanishes, the direction does not move (stabilisers, dead units) and the inverse is zero there:
+the minimum-norm solution. The rank is the number of the others.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.geometry import gram
+from quotax.geometry.component import Component
+from quotax.geometry.spectra import eigh
+from quotax.symmetry import GL, ComplexScaling, O
+
+Kind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
+
+DENSE_BLOCK = 2048
+"""Blocks without another closed form are made into matrices up to this size."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """How the diagonal block of a family is inverted; `exact` unless some of its pieces were left out."""
+
+    index: int
+    kind: Kind
+    exact: bool
+
+
+class Inverse(NamedTuple):
+    """The inverse of a block: `left ((left^T b right) * weights) right^T`, or `dense b` on flat coordinates."""
+
+    weights: jax.Array | None = None
+    left: jax.Array | None = None
+    right: jax.Array | None = None
+    dense: jax.Array | None = None
+    rank: jax.Array | None = None
+
+
+def block(part: Component, index: int) -> Block:
+    """The closed form that the block of one family has."""
+    found = gram.structure(part)
+    family = part.families[index]
+    if found is None:
+        return Block(index, "identity", False)
+    own = [piece for piece in found if piece.row == piece.column == index]
+    if all(piece.diagonal for piece in own) and not isinstance(family.group, O | ComplexScaling):
+        return Block(index, "numbers", True)
+    sided = [piece for piece in own if piece.side()]
+    whole = len(sided) == len(own)
+    if isinstance(family.group, GL | O | ComplexScaling) and sided and (whole or family.dimension > DENSE_BLOCK):
+        return Block(index, "pairs" if isinstance(family.group, ComplexScaling) else "matrices", whole)
+    if family.dimension <= DENSE_BLOCK:
+        return Block(index, "dense", True)
+    return Block(index, "identity", False)
+
+
+def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], block: Block) -> Inverse:
+    """The inverse of a family's block, from the tensors of the Gram operator; nothing here is differentiated."""
+    found = gram.structure(part) or ()
+    own = [
+        (piece, tensor)
+        for piece, tensor in zip(found, held, strict=bool(found))
+        if piece.row == piece.column == block.index
+    ]
+    family = part.families[block.index]
+    shape = family.group.shape(family.sizes)
+    match block.kind:
+        case "numbers":
+            return _numbers(diagonal(own, shape))
+        case "pairs":
+            total = sum(_sides(own))
+            assert isinstance(family.group, ComplexScaling)
+            first, second = family.group.places(shape[-1])
+            numbers = jnp.diagonal(total, axis1=-2, axis2=-1)
+            partner = np.empty(shape[-1], int)
+            partner[first], partner[second] = second, first
+            found_numbers = _numbers((numbers + numbers[..., partner]) / 2)
+            weights = jnp.broadcast_to(found_numbers.weights[..., None], shape)  # type: ignore[index]
+            return Inverse(weights=weights, rank=found_numbers.rank)
+        case "matrices":
+            left, right = _sides(own)
+            if isinstance(family.group, O):
+                return _anticommutator(left + right, shape)
+            return _sylvester(left, right, shape)
+        case "dense":
+            return _dense(part, held, arrays, block.index)
+    return Inverse(rank=jnp.asarray(family.dimension))
+
+
+def solve(inverse: Inverse, covector: jax.Array) -> jax.Array:
+    """The inverse applied to a covector of the algebra."""
+    if inverse.dense is not None:
+        return (inverse.dense @ covector.ravel()).reshape(covector.shape)
+    if inverse.weights is None:
+        return covector
+    if inverse.left is None or inverse.right is None:
+        return inverse.weights * covector
+    left, right = inverse.left, inverse.right
+    inner = jnp.swapaxes(left, -1, -2) @ covector @ right
+    return left @ (inverse.weights * inner) @ jnp.swapaxes(right, -1, -2)
+
+
+def reciprocal(values: jax.Array, threshold: jax.Array | float) -> jax.Array:
+    """`1 / value`, and zero for values up to the threshold."""
+    alive = values > threshold
+    return jnp.where(alive, 1 / jnp.where(alive, values, 1), 0)
+
+
+def spectral_inverse(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The pseudo-inverse of a positive semi-definite matrix, scaled to a unit diagonal first, and its rank."""
+    diagonal = jnp.diagonal(matrix)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+    values, vectors = eigh(matrix * scale[:, None] * scale[None, :])
+    weights = reciprocal(values, len(matrix) * _epsilon(matrix) * jnp.max(values, initial=0))
+    scaled = scale[:, None] * vectors
+    return (scaled * weights) @ scaled.T, jnp.sum(weights > 0)
+
+
+def _numbers(total: jax.Array) -> Inverse:
+    # A sum of squares has a small relative error however small it is, so that only zero itself counts as zero.
+    weights = reciprocal(total, jnp.finfo(total.dtype).tiny / _epsilon(total))
+    return Inverse(weights=weights, rank=jnp.sum(weights > 0))
+
+
+def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inverse:
+    (rows, first), (columns, second) = (_eigen(side, shape) for side in (left, right))
+    sums = rows[..., :, None] + columns[..., None, :]
+    weights = reciprocal(sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0))
+    return Inverse(weights, first, second, rank=jnp.sum(weights > 0))
+
+
+def _anticommutator(total: jax.Array, shape: tuple[int, ...]) -> Inverse:
+    # For skew xi, the skew part of xi S is (xi S + S xi) / 2.
+    values, vectors = _eigen(total, shape)
+    sums = (values[..., :, None] + values[..., None, :]) / 2
+    weights = reciprocal(sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0))
+    return Inverse(weights, vectors, vectors, rank=jnp.sum(jnp.triu(weights > 0, 1)))
+
+
+def _eigen(side: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    values, vectors = eigh(jnp.broadcast_to(side, shape))
+    return jnp.maximum(values, 0), vectors
+
+
+def _sides(own: list[tuple[gram.Piece, jax.Array | None]]) -> tuple[jax.Array, jax.Array]:
+    """The matrices that multiply `xi` from the left and from the right, a single zero where there is none."""
+    sided = [(piece.side(), tensor) for piece, tensor in own if piece.side() and tensor is not None]
+    zero = jnp.zeros_like(sided[0][1])
+    left, right = (
+        functools.reduce(jnp.add, [tensor for own, tensor in sided if own == side], zero) for side in ("left", "right")
+    )
+    return left, right
+
+
+def diagonal(own: Sequence[tuple[gram.Piece, jax.Array | None]], shape: tuple[int, ...]) -> jax.Array:
+    """The numbers by which diagonal pieces together multiply the coordinates."""
+    total = jnp.zeros(shape, jnp.result_type(*(tensor for _, tensor in own)))
+    for piece, tensor in own:
+        assert tensor is not None
+        places = tuple(slice(None) if label in piece.tensor_labels else None for label in piece.row_labels)
+        total = total + tensor[places]
+    return total
+
+
+def _dense(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int) -> Inverse:
+    matrix = own_matrix(part, held, arrays, index)
+    inverse, rank = spectral_inverse(matrix)
+    family = part.families[index]
+    shape, coordinates = family.group.shape(family.sizes), part.shapes[family.name]
+    if shape == coordinates:
+        return Inverse(dense=inverse, rank=rank)
+    # Algebra elements are not flat coordinates here: B inverse B^T, with B the basis of the algebra.
+    basis = jax.vmap(lambda c: family.group.algebra(c.reshape(coordinates), family.sizes).ravel(), out_axes=1)(
+        jnp.eye(math.prod(coordinates), dtype=matrix.dtype)
+    )
+    return Inverse(dense=basis @ inverse @ basis.T, rank=rank)
+
+
+def own_matrix(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int) -> jax.Array:
+    """The block of one family in flat coordinates."""
+    family = part.families[index]
+    alone = Component((family,))
+    kept = tuple(
+        tensor
+        for piece, tensor in zip(gram.structure(part) or (), held, strict=False)
+        if piece.row == piece.column == index
+    )
+    return gram.matrix(alone, kept, arrays)
+
+
+def _epsilon(array: jax.Array) -> float:
+    return float(jnp.finfo(array.dtype).eps)

@@ -1,0 +1,189 @@
+"""Geodesics as differential equations: of the canonical representatives, and of any metric given by its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax.errors import GeometryError
+from quotax.geometry import gram, solver
+from quotax.geometry.component import Component
+from quotax.geometry.iterative import add
+from quotax.geometry.paths import Named, dot, norm, path_type
+from quotax.geometry.regularity import gram_regularity, references
+from quotax.geometry.trajectories import State, System, Trajectory, trajectory
+
+_PASSES = 3
+"""A solution in floating point is repeated on what it left, as in a projection."""
+
+
+# --- canonical representatives
+
+
+def kempf_ness(
+    parts: tuple[Component, ...], arrays: Mapping[str, jax.Array], velocity: Mapping[str, jax.Array]
+) -> Trajectory:
+    """The geodesic of `C = {moment = const}` from a canonical point, along a horizontal velocity.
+
+    Canonical points are those of least norm on their orbits, where `V(c)^T c = 0` (or a multiple of the trace, for what
+    is only multiplied by g and never by its inverse) and shifts are orthogonal to what they shift. Horizontal,
+    `V(c)^T c' = 0`, is then tangent to C, for the generators that come in adjoint pairs. A geodesic of C has normal,
+    hence vertical, acceleration, and the derivative of `V(c)^T c' = 0` says which: `c'' = -V Gram^-1 q` with
+    `q = V(c')^T c'`, counting only what is linear in `c`, as a shift is the same everywhere. Skew generators have
+    `q = 0`: they act on C by isometries.
+
+    The path leaves its domain where the orbit's dimension drops, the Gram matrix becoming singular.
+    """
+    _check(parts)
+    system = KempfNess(parts, references(parts, jax.lax.stop_gradient(dict(arrays))))
+    return trajectory(system, dict(arrays), dict(velocity), dict(velocity))
+
+
+@path_type(static=("parts",))
+class KempfNess(System):
+    """`c'' = -V Gram^-1 q(c')` on pairs of position and velocity."""
+
+    parts: tuple[Component, ...]
+    reference: tuple[Any, ...]
+
+    def rate(self, state: State) -> State:
+        """The derivative of the state."""
+        return state[1], self.acceleration(state)
+
+    def acceleration(self, state: State) -> Named:
+        """Minus the vertical vector with the inner products `q` with the fields."""
+        arrays, velocity = state
+        bend = {name: jnp.zeros_like(array) for name, array in arrays.items()}
+        for part in self.parts:
+            factor = solver.factor(part, arrays)
+            right = _linear(part, velocity, velocity)
+            found = solver.solve(part, factor, arrays, right)
+            for _ in range(1, _PASSES):
+                rest = add(right, -1, gram.apply(part, factor.held, arrays, found))
+                found = add(found, 1, solver.solve(part, factor, arrays, rest))
+            bend |= {name: -value for name, value in part.velocity(arrays, found).items()}
+        return bend
+
+    def velocity(self, state: State) -> Named:
+        """The parameters' derivative."""
+        return state[1]
+
+    def regularity(self, state: State) -> jax.Array | None:
+        """How far the Gram matrices are from becoming singular."""
+        return gram_regularity(self.parts, self.reference, state[0])
+
+    def drift(self, start: State, end: State) -> jax.Array:
+        """The change of the speed and of the moments."""
+        before, after = norm(start[1]), norm(end[1])
+        worst = jnp.abs(after - before) / jnp.where(before > 0, before, 1)
+        for part in self.parts:
+            size = sum(jnp.sum(start[0][name] ** 2) for name in part.moved)
+            for change in add(_moment(part, end[0]), -1, _moment(part, start[0])).values():
+                worst = jnp.maximum(worst, jnp.max(jnp.abs(change), initial=0) / jnp.where(size > 0, size, 1))
+        return worst
+
+
+def _linear(part: Component, arrays: Named, vectors: Named) -> Named:
+    """`V(arrays)^T vectors` for the linear part of the fields."""
+    nothing = {name: jnp.zeros_like(array) for name, array in arrays.items()}
+    return add(part.covelocity(arrays, vectors), -1, part.covelocity(nothing, vectors))
+
+
+def _moment(part: Component, arrays: Named) -> Named:
+    """What has the derivative `V(c)^T c'` when the linear generators are self-adjoint: it is constant on C."""
+    return add(part.covelocity(arrays, arrays), -0.5, _linear(part, arrays, arrays))
+
+
+def _check(parts: tuple[Component, ...]) -> None:
+    for family in (family for part in parts for family in part.families):
+        terms = family.terms
+        if terms is None:
+            raise GeometryError(
+                f"`kempf_ness`: the field of {family.name!r} is not made of terms linear in the parameters, "
+                "so that its canonical representatives are no level of a moment; use `hamiltonian`."
+            )
+        if len({term.kind == "shift" for term in terms}) > 1:
+            raise GeometryError(
+                f"`kempf_ness`: {family.name!r} shifts some parameters and moves others in proportion to their values, "
+                "so that its canonical representatives are no level of a moment; use `hamiltonian`."
+            )
+        carried = {(term.target, term.source) for term in terms if term.kind == "carried"}
+        for target, source in carried:
+            if (source, target) not in carried:
+                raise GeometryError(
+                    f"`kempf_ness`: {family.name!r} moves {target!r} along {source!r} but not {source!r} along "
+                    f"{target!r}, so that its generators are not self-adjoint; use `hamiltonian`."
+                )
+
+
+# --- any metric
+
+
+Sharp = Callable[..., Named]
+"""`sharp(arrays, covector, *data)`: the inverse of the metric at `arrays`, applied to a covector."""
+
+
+def hamiltonian(
+    sharp: Sharp,
+    arrays: Mapping[str, jax.Array],
+    velocity: Mapping[str, jax.Array],
+    covector: Mapping[str, jax.Array],
+    *,
+    data: tuple[Any, ...] = (),
+    regularity: Callable[..., jax.Array] | None = None,
+) -> Trajectory:
+    """The geodesic of the metric with the inverse `sharp`, by Hamilton's equations.
+
+    `H = <p, sharp(theta, p)> / 2`, `theta' = sharp(theta, p)`, `p' = -dH/dtheta`, from `p = covector`, which is the
+    metric applied to `velocity`. A horizontal velocity stays horizontal when the group acts by isometries.
+
+    `sharp` is a hashable function; what arrays it needs besides are its further arguments, `data`.
+    `regularity(arrays, *data)` reaches zero on the boundary of the metric's domain, to first order. Without it the exit
+    is where the solver can go no further.
+    """
+    start = dict(arrays)
+    first = None if regularity is None else jax.lax.stop_gradient(regularity(start, *data))
+    system = Hamiltonian(sharp, regularity, data, first)
+    return trajectory(system, start, dict(velocity), dict(covector))
+
+
+@path_type(static=("sharp", "boundary"))
+class Hamiltonian(System):
+    """Hamilton's equations on pairs of position and covector."""
+
+    sharp: Sharp
+    boundary: Callable[..., jax.Array] | None
+    data: tuple[Any, ...]
+    first: jax.Array | None
+
+    def energy(self, state: State) -> jax.Array:
+        """`<p, sharp(theta, p)> / 2`."""
+        return dot(state[1], self.velocity(state)) / 2
+
+    def rate(self, state: State) -> State:
+        """The derivative of the state."""
+
+        def energy(theta: Named) -> tuple[jax.Array, Named]:
+            velocity = self.velocity((theta, state[1]))
+            return dot(state[1], velocity) / 2, velocity
+
+        force, velocity = jax.grad(energy, has_aux=True)(state[0])
+        return velocity, {name: -f for name, f in force.items()}
+
+    def velocity(self, state: State) -> Named:
+        """The parameters' derivative."""
+        return self.sharp(state[0], state[1], *self.data)
+
+    def regularity(self, state: State) -> jax.Array | None:
+        """The user's number, relative to the start."""
+        if self.boundary is None or self.first is None:
+            return None
+        return jnp.abs(self.boundary(state[0], *self.data) / self.first)
+
+    def drift(self, start: State, end: State) -> jax.Array:
+        """The change of the energy."""
+        before = self.energy(start)
+        return jnp.abs(self.energy(end) - before) / jnp.where(before > 0, before, 1)

@@ -1,0 +1,329 @@
+r"""Metrics on the parameters, each as a whitening: a linear map `A` at every point with `<u, v> = (A u) . (A v)`.
+
+Everything follows from it: the inverse of the metric is $A^{-1} A^{-T}$, a standard normal vector of the metric is
+$A^{-1}$ of an ordinary one, and the projection onto the orbit is the Euclidean one between the images.
+
+- `Euclidean`: `A = 1`. Invariant under orthogonal actions and shifts only.
+- `MovingFrame`: `A` is the derivative of the action of `r(theta)`, the element that leads to the canonical
+  representative. `r(g . theta) g = k r(theta)` with `k` orthogonal, so every family acts by isometries.
+- `Dense`: any inner product, by the Cholesky factor of its matrix.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
+from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
+from quotax.geometry.geodesics import hamiltonian, kempf_ness
+from quotax.geometry.paths import Path, moved, straight
+from quotax.geometry.roles import Restricted, is_linear, is_shift
+from quotax.geometry.vertical import Component, Family, Named, components, factors_at, vertical
+from quotax.trees import nest
+
+
+class Metric:
+    """A metric; compared by identity, so that what is compiled for it is found again.
+
+    `data` is what `prepare` computes once at a base point.
+    """
+
+    name: str
+    parts: tuple[Component, ...]
+    euclidean: bool = False
+
+    def prepare(self, arrays: Named) -> Any:
+        """Everything at a base point that its tangent vectors share."""
+        raise NotImplementedError
+
+    def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
+        """`A v`."""
+        raise NotImplementedError
+
+    def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
+        """`A^-1 e`."""
+        raise NotImplementedError
+
+    def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
+        """The part of `v` along the orbit, orthogonal in the metric to the rest."""
+        raise NotImplementedError
+
+    def path(self, data: Any, arrays: Named, v: Named) -> Path:
+        """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known."""
+        return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v))
+
+    def _sharp_at(self, arrays: Named, covector: Named) -> Named:
+        return self.sharp(self.prepare(arrays), arrays, covector)
+
+    @functools.cached_property
+    def _riemannian(self) -> Riemannian:
+        return from_inner(lambda arrays, u, v: self.inner(self.prepare(arrays), arrays, u, v), self.parts)
+
+    def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
+        """`R(x, y) z` of the quotient, by derivatives of the metric."""
+        return tensor(self._riemannian, arrays, x, y, z)
+
+    def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
+        """The sectional curvature of the quotient, by derivatives of the metric."""
+        return sectional(self._riemannian, arrays, x, y)
+
+    def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
+        """The inner product of two tangent vectors."""
+        return dot(self.whiten(data, arrays, u), self.whiten(data, arrays, v))
+
+    def flat(self, data: Any, arrays: Named, v: Named) -> Named:
+        """The covector of a tangent vector, `A^T A v`."""
+        apply = lambda w: self.whiten(data, arrays, w)
+        return jax.linear_transpose(apply, v)(apply(v))[0]
+
+    def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """The tangent vector of a covector, `A^-1 A^-T c`: the gradient of what has the derivative `c`."""
+        apply = lambda e: self.unwhiten(data, arrays, e)
+        return apply(jax.linear_transpose(apply, covector)(covector)[0])
+
+
+class Euclidean(Metric):
+    """The sum of the products of all entries."""
+
+    name = "euclidean"
+    euclidean = True
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        """Group the families by the parameters they share."""
+        self.parts = components(families)
+
+    def prepare(self, arrays: Named) -> Any:
+        """The factored Gram operators."""
+        return factors_at(self.parts, arrays)
+
+    def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
+        """Nothing to do."""
+        return v
+
+    def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
+        """Nothing to do."""
+        return e
+
+    def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
+        """By the factored Gram operators."""
+        return vertical(self.parts, data, arrays, v)
+
+    def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """Nothing to do."""
+        return covector
+
+    def path(self, data: Any, arrays: Named, v: Named) -> Path:
+        """A straight line."""
+        return straight(arrays, v)
+
+    def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
+        """By O'Neill's formula."""
+        return flat_tensor(self.parts, arrays, x, y, z)
+
+    def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
+        """By O'Neill's formula."""
+        return flat_sectional(self.parts, arrays, x, y)
+
+
+class Frame(NamedTuple):
+    """The canonical representative of a base point, and the factored Gram operators there."""
+
+    canonical: Canonical
+    factors: Any
+
+
+class MovingFrame(Metric):
+    """The Euclidean metric at the canonical representative, carried to every point of the orbit.
+
+    With `pullback`, the Euclidean metric of the canonical representatives themselves: a shift's own direction is
+    measured by what it shifts only, and so the canonical representatives' own directions are orthogonal to it.
+    """
+
+    def __init__(self, families: Sequence[Family], gauge: Gauge, *, pullback: bool = False) -> None:
+        """Keep what is static."""
+        self.name = "pullback" if pullback else "invariant"
+        self.gauge = gauge
+        self.pullback = pullback
+        seen = [_bare(family) if pullback and is_shift(family) else family for family in families]
+        self.parts = components(seen)
+
+    def prepare(self, arrays: Named) -> Frame:
+        """The canonical representative, factored."""
+        return _prepare_frame(self, arrays)
+
+    def frame(self, found: Canonical) -> Frame:
+        """The frame at a point whose canonical representative is known."""
+        return Frame(found, factors_at(self.parts, found.arrays))
+
+    def whiten(self, data: Frame, arrays: Named, v: Named) -> Named:
+        """The derivative of the action of `r`, which does not move with the point."""
+        found = data.canonical
+        _, v = jax.jvp(lambda a: act(self.gauge.shifts, a, found.shifts), (arrays,), (v,))
+        v = act(self.gauge.linear, v, found.scalings)
+        return self._sheared(found, v, -1.0)
+
+    def unwhiten(self, data: Frame, arrays: Named, e: Named) -> Named:
+        """The derivative of the action of the inverse of `r`."""
+        found = data.canonical
+        e = self._sheared(found, e, 1.0)
+        e = act(self.gauge.linear, e, inverses(self.gauge.linear, found.scalings))
+        shifted = act(self.gauge.shifts, arrays, found.shifts)
+        back = inverses(self.gauge.shifts, found.shifts)
+        return jax.jvp(lambda a: act(self.gauge.shifts[::-1], a, back), (shifted,), (e,))[1]
+
+    def vertical(self, data: Frame, arrays: Named, v: Named) -> Named:
+        """The projection at the canonical representative, carried back: the action maps orbits to orbits."""
+        there = vertical(self.parts, data.factors, data.canonical.arrays, self.whiten(data, arrays, v))
+        return self.unwhiten(data, arrays, there)
+
+    @functools.cached_property
+    def tangent(self) -> bool:
+        """Whether horizontal vectors at a canonical representative are tangent to the canonical representatives.
+
+        They are where every generator is self-adjoint, skew or constant. Horizontal geodesics then stay among them.
+        """
+        if self.gauge.unsettled or self.gauge.excluded:
+            return False
+        families = [family for part in self.parts for family in part.families]
+        return all(is_linear(f) or all(t.kind == "shift" for t in f.terms or ()) for f in families)
+
+    def path(self, data: Frame, arrays: Named, v: Named) -> Path:
+        """Of a horizontal vector: among the canonical representatives where that is possible, carried back."""
+        if not self.tangent:
+            return super().path(data, arrays, v)
+        inner = kempf_ness(self.parts, data.canonical.arrays, self.whiten(data, arrays, v))
+        return moved(inner, self.back, data)
+
+    def curvature(self, data: Frame, arrays: Named, x: Named, y: Named, z: Named) -> Named:
+        """At the canonical representative, by O'Neill's and Gauss's formulas where they hold."""
+        if not self.tangent:
+            return super().curvature(data, arrays, x, y, z)
+        there = [self.whiten(data, arrays, v) for v in (x, y, z)]
+        return self.unwhiten(data, arrays, flat_tensor(self.parts, data.canonical.arrays, *there))
+
+    def sectional(self, data: Frame, arrays: Named, x: Named, y: Named) -> jax.Array:
+        """At the canonical representative."""
+        if not self.tangent:
+            return super().sectional(data, arrays, x, y)
+        there = [self.whiten(data, arrays, v) for v in (x, y)]
+        return flat_sectional(self.parts, data.canonical.arrays, *there)
+
+    def back(self, data: Frame, point: Named) -> Named:
+        """A point near the canonical representative, moved by the inverse of `r`."""
+        return self.gauge.back(data.canonical, point)
+
+    def _sheared(self, found: Canonical, v: Named, sign: float) -> Named:
+        """What a shift does to parameters that it does not only shift, taken out of the frame (or put back)."""
+        if not self.pullback:
+            return v
+        total = v
+        for family in self.gauge.shifts:
+            rest = Restricted(family, tuple(term for term in family.terms or () if term.kind != "shift"))
+            if rest.kept:
+                amount = -shift_to_slice(family, v)
+                for name, value in rest.field(found.arrays, amount).items():
+                    total = {**total, name: total[name] + sign * value}
+        return total
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _prepare_frame(metric: MovingFrame, arrays: Named) -> Frame:
+    return metric.frame(metric.gauge.canonical(arrays))
+
+
+class Dense(Metric):
+    """An inner product given as a function, by the Cholesky factor of its matrix."""
+
+    def __init__(self, families: Sequence[Family], function: Callable[[Any, Any, Any], Any]) -> None:
+        """Keep the function `(params, tangent, tangent) -> number`."""
+        self.name = getattr(function, "__name__", "metric")
+        self.function = function
+        self.parts = components(families)
+
+    def prepare(self, arrays: Named) -> jax.Array:
+        """The upper Cholesky factor of the metric's matrix."""
+        return _prepare_dense(self, arrays)
+
+    def whiten(self, data: jax.Array, arrays: Named, v: Named) -> Named:
+        """`L^T v` with `G = L L^T`."""
+        return unravel(arrays, data @ ravel(v))
+
+    def unwhiten(self, data: jax.Array, arrays: Named, e: Named) -> Named:
+        """`L^-T e`."""
+        return unravel(arrays, jax.scipy.linalg.solve_triangular(data, ravel(e)))
+
+    def vertical(self, data: jax.Array, arrays: Named, v: Named) -> Named:
+        """By the fields' own matrix."""
+        return vertical_by_matrix(self.parts, lambda w: self.whiten(data, arrays, w), arrays, v)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _prepare_dense(metric: Dense, arrays: Named) -> jax.Array:
+    basis = jnp.eye(sum(array.size for array in arrays.values()), dtype=jnp.result_type(*arrays.values()))
+    pair = lambda a, b: metric.function(nest(arrays), nest(unravel(arrays, a)), nest(unravel(arrays, b)))
+    matrix = jax.vmap(lambda a: jax.vmap(lambda b: pair(a, b))(basis))(basis)
+    return jnp.linalg.cholesky(0.5 * (matrix + matrix.T)).T
+
+
+def vertical_by_matrix(
+    parts: tuple[Component, ...], whiten: Callable[[Named], Named], arrays: Named, v: Named
+) -> Named:
+    """The vertical part in any metric, from the matrix of all fields: for few coordinates.
+
+    The pseudo-inverse of the whitened fields' Gram matrix; directions that do not move have an eigenvalue at rounding.
+    """
+    total = {name: jnp.zeros_like(array) for name, array in v.items()}
+    if not parts:
+        return total
+
+    def field(part: Component, coordinates: jax.Array) -> Named:
+        return {**{n: jnp.zeros_like(a) for n, a in arrays.items()}, **part.field(arrays, coordinates)}
+
+    dtype = jnp.result_type(*arrays.values())
+    bases = [jax.vmap(functools.partial(field, part))(jnp.eye(part.dimension, dtype=dtype)) for part in parts]
+    fields = {name: jnp.concatenate([basis[name] for basis in bases]) for name in arrays}
+    rows = jax.vmap(lambda w: ravel(whiten(w)))(fields)
+    scale = jnp.linalg.norm(rows, axis=1)
+    rows = rows / jnp.where(scale > 0, scale, 1)[:, None]
+    gram = rows @ rows.T
+    values, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(gram))
+    ridge = 2 * len(gram) * jnp.finfo(dtype).eps * jnp.max(values, initial=0)
+    weights = 1 / (jnp.maximum(values, 0) + jnp.where(ridge > 0, ridge, 1))
+    solve = lambda _, b: vectors @ (weights * (vectors.T @ b))
+    rest, coordinates = ravel(whiten(v)), jnp.zeros(len(gram), dtype)
+    for _ in range(3):
+        step = jax.lax.custom_linear_solve(lambda c: gram @ c, rows @ rest, solve, symmetric=True)
+        rest, coordinates = rest - step @ rows, coordinates + step
+    coordinates = coordinates / jnp.where(scale > 0, scale, 1)
+    return {name: jnp.tensordot(coordinates, fields[name], 1) for name in arrays}
+
+
+def _bare(family: Family) -> Restricted:
+    """A shift without what it does to parameters that it does not only shift."""
+    return Restricted(family, tuple(term for term in family.terms or () if term.kind == "shift"))
+
+
+def ravel(v: Named) -> jax.Array:
+    """All entries in one vector, in the arrays' own order."""
+    return jnp.concatenate([jnp.ravel(v[name]) for name in sorted(v)])
+
+
+def unravel(like: Named, vector: jax.Array) -> Named:
+    """The arrays of a vector that `ravel` made."""
+    result, start = {}, 0
+    for name in sorted(like):
+        size = like[name].size
+        result[name] = vector[start : start + size].reshape(like[name].shape)
+        start += size
+    return result
+
+
+def dot(u: Named, v: Named) -> jax.Array:
+    """The sum of the products of all entries."""
+    zero = jnp.zeros((), jnp.result_type(*u.values()))
+    return sum((jnp.vdot(u[name], v[name], precision="highest") for name in u), start=zero)

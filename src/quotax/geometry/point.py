@@ -1,0 +1,114 @@
+"""A base point with everything computed that its tangent vectors share."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax.geometry.geodesic import Geodesic
+from quotax.geometry.metrics import dot
+from quotax.geometry.vertical import Named
+from quotax.trees import nest
+
+if TYPE_CHECKING:
+    from quotax.geometry.metrics import Metric
+    from quotax.geometry.space import QuotientSpace
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
+@dataclass(frozen=True)
+class Point:
+    """A factored base point: projections here cost a few passes over the parameters. Trees in, trees out."""
+
+    arrays: Named
+    data: Any
+    space: QuotientSpace
+
+    @property
+    def params(self) -> Any:
+        """The parameters as a pytree."""
+        return nest(self.arrays)
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether the metric is the Euclidean one, which needs no whitening."""
+        return self._metric.euclidean
+
+    @property
+    def rank(self) -> jax.Array:
+        """The dimension of the orbit through this point; below `space.fiber_dim` where a stabiliser is larger."""
+        return self.space.rank_at(self.arrays)
+
+    # --- projections
+
+    def vertical(self, v: Any) -> Any:
+        """The part of `v` along the orbit."""
+        return nest(self._vertical(self._vectors(v, "v", "vertical(v)")))
+
+    def horizontal(self, v: Any) -> Any:
+        """The part of `v` that leaves the orbit."""
+        vectors = self._vectors(v, "v", "horizontal(v)")
+        along = self._vertical(vectors)
+        return nest({name: vectors[name] - along[name] for name in vectors})
+
+    # --- the metric
+
+    def inner(self, u: Any, v: Any) -> jax.Array:
+        """The inner product of two tangent vectors."""
+        left, right = self._vectors(u, "u", "inner(u, v)"), self._vectors(v, "v", "inner(u, v)")
+        return self._metric.inner(self.data, self.arrays, left, right)
+
+    def norm(self, v: Any) -> jax.Array:
+        """The length of a tangent vector."""
+        return length(self._metric.whiten(self.data, self.arrays, self._vectors(v, "v", "norm(v)")))
+
+    def flat(self, v: Any) -> Any:
+        """The covector `<v, .>`, as a tree of its entries."""
+        return nest(self._metric.flat(self.data, self.arrays, self._vectors(v, "v", "flat(v)")))
+
+    def sharp(self, covector: Any) -> Any:
+        """The tangent vector that a covector (such as `jax.grad` of a loss) stands for: the metric's gradient."""
+        vectors = self._vectors(covector, "covector", "sharp(covector)")
+        return nest(self._metric.sharp(self.data, self.arrays, vectors))
+
+    def whiten(self, v: Any) -> Any:
+        """`A v`, where `<u, v> = (A u) . (A v)`."""
+        return nest(self._metric.whiten(self.data, self.arrays, self._vectors(v, "v", "whiten(v)")))
+
+    def unwhiten(self, e: Any) -> Any:
+        """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
+        return nest(self._metric.unwhiten(self.data, self.arrays, self._vectors(e, "e", "unwhiten(e)")))
+
+    # --- geodesics
+
+    def geodesic(self, v: Any) -> Geodesic:
+        """The geodesic along the horizontal part of `v`."""
+        vectors = self._vectors(v, "v", "geodesic(v)")
+        along = self._vertical(vectors)
+        horizontal = {name: vectors[name] - along[name] for name in vectors}
+        return Geodesic(self._metric.path(self.data, self.arrays, horizontal))
+
+    # --- inside
+
+    @property
+    def _metric(self) -> Metric:
+        return self.space._metric
+
+    def _vertical(self, vectors: Named) -> Named:
+        return self._metric.vertical(self.data, self.arrays, vectors)
+
+    def _vectors(self, v: Any, label: str, call: str) -> Named:
+        return self.space._vectors(v, label, f"point.{call}")
+
+
+def length(v: Named) -> jax.Array:
+    """The Euclidean norm, of entries of any size; the norm of zero has gradient zero."""
+    largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(a), initial=0) for a in v.values()])
+    scale = jax.lax.stop_gradient(jnp.where(largest > 0, largest, 1))
+    scaled = {name: a / scale for name, a in v.items()}
+    square = dot(scaled, scaled)
+    return jnp.where(largest > 0, scale * jnp.sqrt(jnp.where(largest > 0, square, 1)), 0)

@@ -1,0 +1,162 @@
+"""Which solver a component gets, by its structure alone, and what every projection at one point shares.
+
+- separate: one family whose block has a closed form;
+- dense: few coordinates altogether: the eigenvalues of the Gram matrix;
+- elimination: scalings and shifts of many layers: block elimination;
+- iterative: everything else: conjugate gradients, preconditioned by the closed forms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from quotax.geometry import closed_forms, elimination, gram
+from quotax.geometry.component import Component, Named
+from quotax.geometry.iterative import add, conjugate_gradients, dot
+
+Method = Literal["separate", "dense", "elimination", "iterative"]
+
+_DENSE_LIMIT = 1024
+"""Components with at most this many coordinates get a factored Gram matrix."""
+
+_SMALL = 2**17
+"""Components that move at most this many numbers are always projected three times, which costs nothing."""
+
+_MOST_PASSES = 3
+
+
+class Factor(NamedTuple):
+    """A factored component: the Gram operator's tensors, the solver's own data, and the passes a projection needs."""
+
+    held: gram.Data
+    inverse: Any
+    passes: jax.Array | None
+
+
+@functools.lru_cache(maxsize=256)
+def method(part: Component) -> Method:
+    """The solver of a component."""
+    first = closed_forms.block(part, 0)
+    if len(part.families) == 1 and first.exact and first.kind != "dense":
+        return "separate"
+    if part.dimension <= _DENSE_LIMIT:
+        return "dense"
+    if len(part.families) == 1 and first.exact:
+        return "separate"
+    return "elimination" if elimination.plan(part) is not None else "iterative"
+
+
+def small(part: Component) -> bool:
+    """Whether a component is projected three times, rather than as often as one probe shows to be needed."""
+    first = part.families[0]
+    if first.terms is None:
+        return True
+    return sum(_size(part, name) for name in part.moved) <= _SMALL
+
+
+def _size(part: Component, name: str) -> int:
+    family = next(family for family in part.families if name in family.splits)
+    return functools.reduce(lambda a, b: a * b, family.splits[name], 1)
+
+
+def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
+    """What every projection of a component at these arrays shares."""
+    held = gram.data(part, arrays)
+    # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
+    # eigenvectors does not exist where eigenvalues meet.
+    inverse = _invert(part, *jax.lax.stop_gradient((held, dict(arrays))))
+    unprobed = Factor(held, inverse, None)
+    if small(part):
+        return unprobed
+    return Factor(held, inverse, _passes(part, *jax.lax.stop_gradient((unprobed, dict(arrays)))))
+
+
+def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
+    match method(part):
+        case "dense":
+            return closed_forms.spectral_inverse(gram.matrix(part, held, arrays))
+        case "elimination":
+            return elimination.factor(part, held, arrays)
+    return tuple(
+        closed_forms.invert(part, held, arrays, closed_forms.block(part, i)) for i in range(len(part.families))
+    )
+
+
+def _approximate(part: Component, factored: Factor) -> Callable[[Named], Named]:
+    """The inverse of the Gram operator, or, for the iterative solver, of its diagonal blocks."""
+    match method(part):
+        case "dense":
+            return lambda b: part.elements(factored.inverse[0] @ part.flat(b))
+        case "elimination":
+            return lambda b: elimination.solve(part, factored.inverse, b)
+    return lambda b: {
+        family.name: closed_forms.solve(inverse, b[family.name])
+        for family, inverse in zip(part.families, factored.inverse, strict=True)
+    }
+
+
+def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
+    """Algebra elements with `V^T V xi = right`, of minimum norm where they are not unique."""
+    approximate = _approximate(part, factored)
+    matvec = lambda elements: gram.apply(part, factored.held, arrays, elements)
+
+    def invert(operator: Callable[[Named], Named], b: Named) -> Named:
+        b = part.project(b)
+        if method(part) == "iterative":
+            return conjugate_gradients(operator, lambda r: part.project(approximate(r)), b)
+        return part.project(approximate(b))
+
+    return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
+
+
+def solve_flat(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: jax.Array) -> jax.Array:
+    """The same in flat coordinates."""
+    # `flat` is the transpose of `elements`, so that `elements` of a covector is one, up to the squares of the basis.
+    squares = part.flat(part.elements(jnp.ones(part.dimension, right.dtype)))
+    found = solve(part, factored, arrays, part.elements(right / squares))
+    return part.flat(found) / squares
+
+
+def split(
+    part: Component, factored: Factor, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
+) -> tuple[Named, Named]:
+    """The algebra elements of the vertical part of `vectors`, and what is left without it.
+
+    A projection in floating point is repeated on what it left: every pass divides the vertical rest by
+    `eps * cond`. How many passes are needed is found once, when a large component is factored.
+    """
+    start = {name: vectors[name] for name in part.moved}
+
+    def rest(found: Named) -> Named:
+        moved = part.velocity(arrays, found)
+        return {name: start[name] - moved[name] for name in start}
+
+    def step(vector: Named) -> Named:
+        return solve(part, factored, arrays, part.covelocity(arrays, vector))
+
+    found = step(start)
+    for count in range(1, _MOST_PASSES):
+        more = lambda elements: add(elements, 1, step(rest(elements)))
+        if factored.passes is None:
+            found = more(found)
+        else:
+            found = jax.lax.cond(factored.passes > count, more, lambda elements: elements, found)
+    return found, rest(found)
+
+
+def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> jax.Array:
+    """How often to project: from how well one pass finds known elements, most of them along the slowest directions."""
+    flat = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
+    known = solve(part, factored, arrays, part.elements(flat))
+    found = solve(part, factored, arrays, part.covelocity(arrays, part.velocity(arrays, known)))
+    matvec = lambda elements: gram.apply(part, factored.held, arrays, elements)
+    missing = add(known, -1, found)
+    square = dot(missing, matvec(missing)) / jnp.maximum(dot(known, matvec(known)), jnp.finfo(flat.dtype).tiny)
+    lost = jnp.sqrt(jnp.maximum(square, 0))
+    goal = float(jnp.finfo(flat.dtype).eps) ** 0.8
+    return 1 + (lost > goal).astype(int) + (lost**2 > goal).astype(int)

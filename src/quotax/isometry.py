@@ -1,0 +1,188 @@
+"""The certificate of a metric: whether every family acts by isometries, from lemmas that are proved and numbers.
+
+A metric given by a formula in JAX is proved or refuted by `certify`. The metrics that `geometry` builds contain
+eigenvectors and Newton's method, which no formula follows; for them a lemma says when they are invariant, `certify`
+proves its hypotheses, and inner products at random points and their images are compared as well, which can refute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quotax.artifacts import Certificate, Witness
+from quotax.certify import certify_metric
+from quotax.declare import Architecture, Network
+from quotax.geometry import choose
+from quotax.geometry.canonical import gauge
+from quotax.geometry.invariance import Defect, defects
+from quotax.geometry.metrics import Metric, MovingFrame
+from quotax.geometry.pairs import Pairs
+from quotax.geometry.roles import is_linear, is_shift
+from quotax.lower import LoweredAction, lower_action
+from quotax.symmetry import GL, ComplexScaling, Diagonal, Group, O, SignFlip, Symmetry
+from quotax.trees import nest
+
+_LARGEST = 4000
+"""Networks with more parameters are compared at smaller sizes."""
+
+_TOLERANCE = 1e-7
+
+
+def certify_isometry(
+    architecture: Architecture,
+    symmetries: Sequence[Symmetry],
+    metric: str | Callable[..., Any],
+    sizes: Mapping[str, int],
+) -> Certificate:
+    """The certificate that all the symmetries are isometries of `metric` on the network of these sizes."""
+    network = architecture.at(**sizes)
+    if callable(metric) or metric == "euclidean":
+        return _all(
+            metric, [(s, certify_metric(architecture, s.bind(architecture.params), metric)) for s in symmetries]
+        )
+    families = lower(architecture, symmetries, network)
+    chosen = choose(metric, families, network.num_parameters)
+    claim = f"the metric {metric!r} is invariant under {', '.join(s.name for s in symmetries) or 'nothing'}"
+    if isinstance(chosen, MovingFrame) and chosen.gauge.unsettled:
+        steps = tuple(f"{name}: no canonical representative, {why}" for name, why in chosen.gauge.unsettled.items())
+        return _measured(claim, architecture, symmetries, metric, network, steps, hypotheses=False)
+    steps = [_lemma(chosen)]
+    for symmetry, family in zip(symmetries, families, strict=True):
+        reduced = _isometric_part(chosen, symmetry, family)
+        if reduced is None:
+            steps.append(f"{symmetry.name}: {_why(chosen, family)}")
+            continue
+        proof = certify_metric(architecture, reduced.bind(architecture.params), "euclidean")
+        subject = f"{reduced.group} in {symmetry.group}" if reduced.group != symmetry.group else str(symmetry.group)
+        if not proof:
+            steps.append(f"{symmetry.name}: {subject} is not a Euclidean isometry ({proof.status})")
+            return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=False)
+        steps.append(f"{symmetry.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
+    return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=True)
+
+
+def lower(architecture: Architecture, symmetries: Sequence[Symmetry], network: Network) -> list[LoweredAction]:
+    """The symmetries as JAX functions on a network."""
+    specs = architecture.params
+    return [lower_action(symmetry.bind(specs), specs, network.sizes) for symmetry in symmetries]
+
+
+def _all(metric: Any, proofs: Sequence[tuple[Symmetry, Certificate]]) -> Certificate:
+    """One certificate of several claims: refuted by the first that is, proved when all are."""
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+    claim = f"the metric {name!r} is invariant under {', '.join(s.name for s, _ in proofs) or 'nothing'}"
+    bad = [(s, c) for s, c in proofs if c.status == "refuted"] or [(s, c) for s, c in proofs if not c]
+    if not bad:
+        scopes = {c.scope for _, c in proofs}
+        scope = "every width" if scopes <= {"every width"} else "; ".join(sorted(scopes))
+        steps = tuple(f"{s.name}: {s.group} acts by isometries, proved for {c.scope}" for s, c in proofs)
+        return Certificate(claim, "proved", scope, steps or ("nothing moves the parameters",))
+    steps = tuple(f"{s.name}: {s.group} does not act by isometries" for s, _ in bad)
+    first = bad[0][1]
+    return Certificate(claim, first.status, first.scope, steps, witness=first.witness, residual=first.residual)
+
+
+def _lemma(metric: Metric) -> str:
+    if isinstance(metric, Pairs):
+        return (
+            "lemma (covariances): along the axis of a block A A^T becomes g A A^T g^T, and B B^T likewise with "
+            "the inverse; under g each side whitened by them changes by an orthogonal matrix, and its length does not"
+        )
+    return (
+        "lemma (moving frame): r(theta) leads to the canonical representative (shifts removed, then least norm, which "
+        "is convex along the group), so r(g theta) g = k r(theta) with k orthogonal; |r_* a| is the same at g theta"
+    )
+
+
+def _isometric_part(metric: Metric, symmetry: Symmetry, family: LoweredAction) -> Symmetry | None:
+    """The subgroup that the lemma asks to be Euclidean isometries, acting as the symmetry does; none where trivial."""
+    group: Group | None = symmetry.group
+    if isinstance(metric, MovingFrame):
+        settled = is_linear(family) and not isinstance(symmetry.group, O)
+        removed = is_shift(family)
+    else:
+        assert isinstance(metric, Pairs)
+        settled, removed = any(pair is family for pair in metric.pairs), False
+    if not family.group.continuous:
+        return symmetry
+    if removed:
+        return None
+    if settled:
+        group = _compact(symmetry.group)
+    return None if group is None else Symmetry(symmetry.name, group, symmetry.action)
+
+
+def _compact(group: Group) -> Group | None:
+    """The orthogonal elements of a group that grows, or a group that contains them."""
+    if isinstance(group, GL | ComplexScaling):
+        return O(group.axis, group.each)
+    if isinstance(group, Diagonal):
+        return SignFlip(group.axis, group.each)
+    return None
+
+
+def _why(metric: Metric, family: LoweredAction) -> str:
+    if is_shift(family):
+        return "a shift has no orthogonal element but zero; the canonical representative has none of it left"
+    return f"{family.group} has no orthogonal element but one"
+
+
+def _measured(
+    claim: str,
+    architecture: Architecture,
+    symmetries: Sequence[Symmetry],
+    metric: str,
+    network: Network,
+    steps: tuple[str, ...],
+    *,
+    hypotheses: bool,
+) -> Certificate:
+    """The certificate after the comparison at random points, which can only refute."""
+    small = _small(network, metric, symmetries)
+    where = ", ".join(f"{axis}={n}" for axis, n in small.sizes.items())
+    families = lower(architecture, symmetries, small)
+    chosen = choose(metric, families, small.num_parameters)
+    seen = defects(chosen, families, small.shapes)
+    broken = [defect for defect in seen if not defect.size <= _TOLERANCE]
+    if broken:
+        steps += tuple(f"{d.family.name}: an inner product changes by {d.size:.1e} of |u| |v|" for d in broken)
+        return Certificate(claim, "refuted", f"a point at {where}", steps, witness=_witness(broken[0], small))
+    most = max((defect.size for defect in seen), default=0.0)
+    steps += (f"inner products at two random points and their images agree to {most:.0e} at {where} (float64)",)
+    if hypotheses:
+        return Certificate(claim, "proved", "every width", steps)
+    return Certificate(claim, "undecided", f"checked at {where}", steps, residual="no lemma covers every family")
+
+
+def _witness(defect: Defect, network: Network) -> Witness:
+    plain = {name: np.asarray(array) for name, array in defect.params.items()}
+    moved = {name: np.asarray(array) for name, array in defect.family.act(defect.params, defect.element).items()}
+    return Witness(
+        network.sizes,
+        nest(plain),
+        np.asarray(defect.element),
+        {},
+        np.asarray(defect.before),
+        np.asarray(defect.after),
+        nest(moved),
+    )
+
+
+def _small(network: Network, metric: str, symmetries: Sequence[Symmetry]) -> Network:
+    """The network itself, or a smaller one whose families are settled in the same way."""
+    if network.num_parameters <= _LARGEST:
+        return network
+    architecture = network.architecture
+    kind = lambda net: (lambda g: (g.characters, g.excluded, set(g.unsettled)))(
+        gauge(lower(architecture, symmetries, net), unique=True)
+    )
+    for root in (0.25, 0.35, 0.5):
+        sizes = {axis: n if n <= 2 else 2 * max(1, math.ceil(n**root / 2)) for axis, n in network.sizes.items()}
+        small = architecture.at(**sizes)
+        if small.num_parameters <= 4 * _LARGEST and kind(small) == kind(network):
+            return small
+    return network

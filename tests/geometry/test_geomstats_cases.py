@@ -1,0 +1,125 @@
+"""geomstats' own shipped test cases, run on our bundles, actions and metrics."""
+
+import functools
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import quotax as qx
+from geometry.table import CASES, certificates
+from geomstats_jax import harness
+from quotax.errors import MetricWarning
+
+random = harness.load("geomstats.test.random")
+
+# A row of the table, sizes, metric, whether with the discrete part: isometries, shifts, scalings with permutations, GL.
+SPACES = {
+    "rotation": ("tied", {"h": 2, "x": 3}, "euclidean", False),
+    "shift": ("softmax bias", {"x": 2, "y": 2}, "euclidean", False),
+    "scaling and permutation": ("abs", {"x": 1, "h": 2, "y": 1}, "invariant", True),
+    "general linear": ("linear", {"x": 2, "h": 2, "y": 2}, "invariant", False),
+}
+
+
+@functools.cache
+def total(name):
+    """The total space, with its bundle, its action, and the quotient."""
+    row, sizes, metric, discrete = SPACES[name]
+    case = CASES[row]
+    claims = case.symmetries(discrete)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MetricWarning)  # every metric here is invariant
+        space = qx.quotient(case.model.at(**sizes), claims, metric, verified=certificates(claims))
+    assert space.bundle is not None
+    return space._geomstats
+
+
+class NearPoints(random.RandomDataGenerator):
+    """Points near one point, and short vectors: logarithms are asked for below the injectivity radius only."""
+
+    def __init__(self, space, seed=3):
+        super().__init__(space, amplitude=8.0)
+        self.centre = np.random.default_rng(seed).normal(size=space.shape)
+
+    def random_point(self, n_points=1):
+        return self.centre + 0.15 * self.space.random_point(n_points)
+
+
+def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
+    """Every check on every space; those on `quick` spaces by default, the others with `-m slow`."""
+    out = []
+    for name in SPACES:
+        for check in harness.checks(case_module, case_name, skip=skip, only=only):
+            marks = [] if name in quick else [pytest.mark.slow]
+            out.append(pytest.param(name, check, marks=marks, id=f"{name}-{check}"))
+    return out
+
+
+@pytest.mark.parametrize(("name", "check"), parameters("fiber_bundle", "FiberBundleTestCase", quick=["shift"]))
+def test_bundles(name, check):
+    space = total(name)
+    check.run(
+        total_space=space,
+        base=space.quotient,
+        data_generator=NearPoints(space),
+        base_data_generator=NearPoints(space.quotient),
+    )
+
+
+@pytest.mark.parametrize(("name", "check"), parameters("group_action", "GroupActionTestCase", quick=["shift"]))
+def test_actions(name, check):
+    space = total(name)
+    group = space.group_action.group
+    check.run(
+        space=space,
+        group=group,
+        group_action=space.group_action,
+        data_generator=random.RandomDataGenerator(space),
+        group_data_generator=random.RandomDataGenerator(group),
+    )
+
+
+# The coordinates of a quotient are those of the total space, so that its matrix is singular; no formula is known for
+# the injectivity radius of these quotients. `test_parallel_transport_vec` has neither a direction nor an end point.
+NOT_FOR_QUOTIENTS = {"test_metric_matrix_is_spd", "test_injectivity_radius_vec", "test_parallel_transport_vec"}
+
+# These compare points, and points of the quotient are equal when their orbits are.
+UP_TO_THE_GROUP = {"test_exp_after_log", "test_geodesic_boundary_points", "test_geodesic_bvp_reverse"}
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    parameters("quotient_metric", "QuotientMetricTestCase", skip=NOT_FOR_QUOTIENTS | UP_TO_THE_GROUP, quick=["shift"]),
+)
+def test_quotient_metrics(name, check):
+    base = total(name).quotient
+    check.run(space=base, data_generator=NearPoints(base))
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), parameters("quotient_metric", "QuotientMetricTestCase", only=UP_TO_THE_GROUP, quick=["shift"])
+)
+def test_quotient_metrics_up_to_the_group(name, check):
+    base = total(name).quotient
+
+    def same_orbits(left, right, rtol=None, atol=1e-6):
+        left, right = jnp.broadcast_arrays(left, right)
+        np.testing.assert_allclose(base.metric.dist(left, right), 0, atol=1e-6)
+
+    check.run(space=base, data_generator=NearPoints(base), assertAllClose=same_orbits)
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    parameters(
+        "riemannian_metric",
+        "RiemannianMetricTestCase",
+        skip={"test_injectivity_radius_vec", "test_parallel_transport_vec"},
+        quick=["shift"],
+    ),
+)
+def test_metrics_of_the_parameters(name, check):
+    space = total(name)
+    check.run(space=space, data_generator=NearPoints(space))

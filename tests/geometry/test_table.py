@@ -1,0 +1,48 @@
+"""The shared table says what is true: families, dimensions of orbits, and that no row is missing."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import quotax as qx
+from derive.rows import ROWS
+from geometry.table import CASES, FAMILIES, WITHOUT
+from quotax.trees import nest
+
+
+def test_every_row_with_symmetries_is_in_the_table():
+    assert [row.name for row in ROWS if row.numbers[3] == 0] == WITHOUT
+    assert set(CASES) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_orbit_has_the_dimension_of_the_row(name):
+    case = CASES[name]
+    assert case.space().fiber_dim == case.orbit
+    row = next(row for row in ROWS if row.name == name)
+    assert case.network.num_parameters == row.numbers[0]
+    if not case.note:
+        assert case.orbit == row.numbers[3]
+
+
+QUICK = ("linear", "softmax bias", "conv relu", "attention biases")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+def test_acting_leaves_the_outputs_alone(name):
+    case = CASES[name]
+    space = case.space(discrete=True)
+    params, inputs = nest(case.draw(1)), case.inputs()
+    moved = space.act(params, space.random_element(jax.random.key(3), scale=0.5))
+    np.testing.assert_allclose(case.network(moved, *inputs), case.network(params, *inputs), rtol=1e-8, atol=1e-9)
+    assert float(jnp.max(jnp.abs(space.ravel(moved) - space.ravel(params)))) > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_family_is_proved(name):
+    case = CASES[name]
+    for claim in case.symmetries(discrete=True):
+        certificate = qx.verify(case.model, claim)
+        assert certificate, f"{claim}: {certificate.status}"
