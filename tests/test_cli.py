@@ -45,10 +45,13 @@ def test_the_demonstration_says_what_is_true():
     code = f"import sys; sys.path.insert(0, {source!r}); from quotax.cli import main; main(['demo'])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert "... attention: training" in run.stderr
-    rows = re.findall(r"(trained|moved \(loss changes by .*\)) +(\S+) +(\S+) +(\S+)$", run.stdout, re.MULTILINE)
+    rows = re.findall(r"(trained|moved \(loss changes by .*\)) +(\S+) +(\S+) +(\S+) +(\S+)$", run.stdout, re.MULTILINE)
     assert len(rows) == 4
-    for _, _, full, quot in rows:
-        assert float(quot) <= float(full) * (1 + 1e-3)
+    for _, _, full, flat, _ in rows:
+        assert float(flat) <= float(full) * (1 + 1e-3)
+    for trained, moved in (rows[:2], rows[2:]):
+        assert float(moved[2]) > 1.2 * float(trained[2])  # the Euclidean ball sees the move
+        assert float(moved[4]) == pytest.approx(float(trained[4]), rel=1e-3)  # the quotient does not
     along = [float(match) for match in re.findall(r"% +(\S+e-\d+)$", run.stdout, re.MULTILINE)]
     assert len(along) == 2
     assert max(along) < 1e-4

@@ -154,8 +154,20 @@ def _measured(
     most = max((defect.size for defect in seen), default=0.0)
     steps += (f"inner products at two random points and their images agree to {most:.0e} at {where} (float64)",)
     if hypotheses:
-        return Certificate(claim, "proved", "every width", steps)
+        return Certificate(claim, "proved", "every width", steps, _assumptions(families))
     return Certificate(claim, "undecided", f"checked at {where}", steps, residual="no lemma covers every family")
+
+
+def _assumptions(families: Sequence[LoweredAction]) -> tuple[str, ...]:
+    """Where canonical representatives and covariances determine the group element: the lemmas need no more."""
+    found = ["the parameters have full rank along every axis that a family acts on, as almost all parameters have"]
+    for family in families:
+        if isinstance(family.group, GL):
+            axis = family.group.axis
+            found.append(
+                f"{axis} is no longer than what reads it, or what writes it, has numbers for each of its indices"
+            )
+    return tuple(dict.fromkeys(found))
 
 
 def _witness(defect: Defect, network: Network) -> Witness:

@@ -102,6 +102,11 @@ def verify_metric(
     _check_architecture(architecture, "verify_metric")
     if isinstance(metric, str) and metric in METRICS and metric != "euclidean":
         sizes = dict.fromkeys(architecture.parameter_axes, 4) | settings.pop("sizes", {})
+        if settings:
+            raise GeometryError(
+                f"`verify_metric(architecture, symmetry, {metric!r})` takes sizes= and no other setting, "
+                f"got {', '.join(settings)}."
+            )
         return certify_isometry(architecture, [symmetry], metric, sizes)
     return certify_metric(architecture, symmetry.bind(architecture.params), metric, **settings)
 

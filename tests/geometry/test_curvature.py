@@ -135,8 +135,8 @@ def test_shifts_leave_the_quotient_flat():
 
 
 # h = 1: balanced pairs are (r a, r b) with unit a, b, and 2 dr^2 + r^2 (|da|^2 + |db|^2): a cone over two spheres of
-# curvature 2, at the distance s = sqrt(2) r from its tip. Planes of one sphere: (2 - 1) / s^2; mixed: -1 / s^2; with the
-# ray: 0.
+# curvature 2, at the distance s = sqrt(2) r from its tip. Planes of one sphere: (2 - 1) / s^2; mixed: -1 / s^2; with
+# the ray: 0.
 def test_matrices_of_rank_one_are_a_cone_over_spheres():
     net, space = sized("linear", h=1, x=3, y=3)
     params = draw(net, 1)
@@ -279,8 +279,8 @@ def test_curvature_does_not_depend_on_the_representative(name, scale):
     assert float(there) == pytest.approx(float(here), rel=1e-7)
 
 
-# A shift that a weight carries: horizontal vectors are not tangent to the representatives with b1 = 0, the flat formulas
-# do not hold, and derivatives of the metric take their place.
+# A shift that a weight carries: horizontal vectors are not tangent to the representatives with b1 = 0, the flat
+# formulas do not hold, and derivatives of the metric take their place.
 @pytest.mark.slow
 def test_curvature_with_a_carried_shift():
     net, space = sized("linear biases", h=1, x=2, y=2)

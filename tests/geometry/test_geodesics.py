@@ -128,6 +128,12 @@ def test_products_of_numbers_run_straight_through_zero(du, exit_time):
     assert bool(path.ok) == (exit_time > 1)
 
 
+def test_an_unwatched_path_goes_on():
+    path = kempf_ness(parts_of("u*v"), PRODUCT, jax.tree.map(lambda a: -1.7 * a, PRODUCT), watch=False)
+    assert bool(path.ok)
+    np.testing.assert_allclose(path.end["u"], -0.7 * PRODUCT["u"], atol=1e-12)
+
+
 def test_a_square_linear_net_leaves_where_its_product_becomes_singular():
     # W1 = diag(s) A, W2 = B diag(s) with A, B orthogonal run straight, until the product loses rank at t = 0.5.
     case = CASES["linear"]

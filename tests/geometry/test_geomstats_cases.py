@@ -10,7 +10,7 @@ import pytest
 import quotax as qx
 from geometry.table import CASES, certificates
 from geomstats_jax import harness
-from quotax.errors import MetricWarning
+from quotax.errors import DomainError, InvarianceError, MetricWarning
 
 random = harness.load("geomstats.test.random")
 
@@ -36,15 +36,54 @@ def total(name):
     return space._geomstats
 
 
-class NearPoints(random.RandomDataGenerator):
-    """Points near one point, and short vectors: logarithms are asked for below the injectivity radius only."""
+def test_a_metric_that_is_not_invariant_is_refused():
+    space = CASES["linear"].space()
+    point, vector = np.random.default_rng(0).normal(size=(2, 14))
+    assert float(space.metric.squared_norm(vector, point)) > 0  # a number at one representative
+    for call in (space.metric.exp, space.metric.log):
+        with pytest.raises(InvarianceError, match="not invariant"):
+            call(vector, point)
+    with pytest.raises(InvarianceError, match=r"space\.metric: sectional"):
+        space.metric.sectional_curvature(vector, point, point)
 
-    def __init__(self, space, seed=3):
+
+# u and v move as u0 sqrt(1 + 2 b t): with b = -1 until t = 1/2.
+def test_a_geodesic_that_leaves_its_domain_is_named():
+    space = CASES["u*v"].space("mix")
+    point = np.random.default_rng(0).normal(size=6)
+    np.testing.assert_allclose(space.metric.exp(-0.2 * point, point), point * np.sqrt(1 - 0.4), atol=1e-10)
+    with pytest.raises(DomainError, match=r"leaves the domain of the metric at t = 0\.5") as caught:
+        space.metric.exp(-point, point)
+    assert caught.value.exit_time == pytest.approx(0.5)
+
+
+def test_vectors_are_lifted_to_other_representatives():
+    space = total("rotation")
+    point, vector = np.random.default_rng(0).normal(size=(2, 6))
+    element = space.group_action.group.random_point()
+    moved = space.group_action(element, point)
+    lifted = space.fiber_bundle.horizontal_lift(vector, base_point=point, fiber_point=moved)
+    horizontal = space.fiber_bundle.horizontal_projection(vector, point)
+    np.testing.assert_allclose(lifted, space.group_action(element, horizontal), atol=1e-10)
+
+
+class NearPoints(random.RandomDataGenerator):
+    """Points near one point, and short vectors: logarithms are asked for below the injectivity radius only.
+
+    The point is the one of many draws that is farthest from dead units and matrices of lower rank, where the quotient
+    has its edge.
+    """
+
+    def __init__(self, space):
         super().__init__(space, amplitude=8.0)
-        self.centre = np.random.default_rng(seed).normal(size=space.shape)
+        draws = np.random.default_rng(3).normal(size=(50, *space.shape))
+        self.centre = max(draws, key=lambda draw: self.smallest(space._quotient.unravel(draw)))
+
+    def smallest(self, params):
+        return min(min(np.linalg.svd(np.atleast_2d(a))[1][-1], 2 * np.min(np.abs(a))) for a in params.values())
 
     def random_point(self, n_points=1):
-        return self.centre + 0.15 * self.space.random_point(n_points)
+        return self.centre + 0.1 * self.space.random_point(n_points)
 
 
 def parameters(case_module, case_name, *, skip=(), only=(), quick=()):

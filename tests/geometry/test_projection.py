@@ -227,7 +227,7 @@ def test_refusals():
     net, space = SPACES["relu scaling"]
     params, v = draw(net, 0), draw(net, 1)
     _, claim = symmetry("relu scaling")
-    with pytest.raises(qx.GeometryError, match="metric must be one of 'euclidean', .*got 'hyperbolic'"):
+    with pytest.raises(qx.GeometryError, match=r"metric must be one of 'euclidean', .*got 'hyperbolic'"):
         qx.quotient(net, claim, metric="hyperbolic")
     with pytest.raises(qx.GeometryError, match=r"give it sizes first, as in relu.at\(...\)"):
         qx.quotient(relu, claim)

@@ -97,13 +97,13 @@ def rise(loss, params, found, *batch):
     return float(loss(jax.tree.map(jnp.add, params, found.perturbation), *batch) - loss(params, *batch))
 
 
-@given(seed=st.integers(0, 10_000), radius=st.floats(1e-3, 3.0), steps=st.integers(1, 40))
-def test_feasible_monotone_and_attained(seed, radius, steps):
+@given(seed=st.integers(0, 10_000), radius=st.floats(1e-3, 3.0), budget=st.integers(5, 160))
+def test_feasible_monotone_and_attained(seed, radius, budget):
     params = network(seed)
-    found = sharpness(bumpy, params, radius, steps=steps, key=seed)
+    found = sharpness(bumpy, params, radius, budget=budget, key=seed)
     assert size(found.perturbation) <= radius * (1 + 1e-6)
     assert found.history[0] == 0
-    assert found.history.size <= steps + 1
+    assert found.history.size == found.evaluations <= budget
     assert np.all(np.diff(found.history) >= 0)
     assert found.value == found.history[-1] == max(found.restart_values.max(), 0)
     assert found.value == pytest.approx(rise(bumpy, params, found), rel=1e-9, abs=1e-13)
@@ -131,9 +131,14 @@ def test_point_may_be_a_closure():
     assert closed.value == pytest.approx(tree.value, rel=1e-12)
 
 
-def test_more_steps_never_hurt():
-    values = [sharpness(bumpy, network(5), 1.0, steps=steps, key=1).value for steps in range(1, 21)]
+def test_a_continued_search_never_falls():
+    values, state = [], None
+    for budget in range(20, 121, 10):
+        found = sharpness(bumpy, network(5), 1.0, budget=budget, state=state, resumable=True)
+        values.append(found.value)
+        state = found.state
     assert values == sorted(values)
+    assert values[-1] > values[0]
 
 
 @pytest.mark.parametrize("microbatch", [1, 5, 23, 100])

@@ -68,8 +68,8 @@ def certify_metric(
         function = metric
     else:
         raise GeometryError(
-            f"`verify_metric(architecture, symmetry, metric)`: metric must be 'euclidean' or a function of "
-            f"(params, tangent, tangent), got {metric!r}."
+            f"`verify_metric(architecture, symmetry, metric)`: metric must be 'euclidean', 'invariant', "
+            f"'pullback', 'inv', 'mix' or a function of (params, tangent, tangent), got {metric!r}."
         )
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
 

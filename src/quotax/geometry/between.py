@@ -77,7 +77,7 @@ class Between:
         start = {name: closest[name] - a for name, a in here.arrays.items()}
 
         def end(w: Named) -> Named:
-            path = kempf_ness(metric.parts, here.arrays, w)
+            path = kempf_ness(metric.parts, here.arrays, w, watch=False)
             return _inside(path)
 
         near = lambda e: self._near(closest, e)

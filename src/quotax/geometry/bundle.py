@@ -8,11 +8,13 @@ that two points are equal when `dist` between them is zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from quotax import geomstats_jax
 from quotax.errors import ConvergenceError, DomainError
@@ -32,19 +34,37 @@ if TYPE_CHECKING:
     from quotax.geometry.space import QuotientSpace
 
 
+_ONE_BY_ONE = 64
+"""Batches of at most this many points are computed one point after the other: a new shape compiles nothing new."""
+
+
 class Batches:
-    """Functions of one point made functions of batches, compiled once each; geomstats calls them eagerly."""
+    """Functions of one point made functions of batches; geomstats calls them eagerly, with many shapes."""
 
     def __init__(self, calculus: Any) -> None:
-        """Of a calculus, or of group elements."""
+        """Of a calculus."""
         self.calculus = calculus
-        self._made: dict[str, Callable[..., Any]] = {}
+        self._single: dict[str, Callable[..., Any]] = {}
+        self._many: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, name: str, signature: str, *arguments: Any) -> Any:
-        """The method `name`, with the core dimensions of NumPy's `vectorize`."""
-        if name not in self._made:
-            self._made[name] = jax.jit(jnp.vectorize(getattr(self.calculus, name), signature=signature))
-        return self._made[name](*(jnp.asarray(argument) for argument in arguments))
+        """The method `name`, with the core dimensions of NumPy's `vectorize`; every argument is a vector."""
+        with jax.ensure_compile_time_eval():
+            self.calculus.require(name)
+        if name not in self._single:
+            function = getattr(self.calculus, name)
+            self._single[name] = jax.jit(function)
+            self._many[name] = jax.jit(jnp.vectorize(function, signature=signature))
+        arrays = [jnp.asarray(argument) for argument in arguments]
+        batch = jnp.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+        if not batch:
+            return self._single[name](*arrays)
+        count = math.prod(batch)
+        if any(isinstance(array, Tracer) for array in arrays) or not 0 < count <= _ONE_BY_ONE:
+            return self._many[name](*arrays)
+        rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])).reshape(count, -1) for array in arrays]
+        results = [self._single[name](*(row[i] for row in rows)) for i in range(count)]
+        return jax.tree.map(lambda *parts: jnp.stack(parts).reshape(*batch, *parts[0].shape), *results)
 
 
 # --- spaces
@@ -147,7 +167,7 @@ class PointwiseMetric(RiemannianMetric):
     def exp(self, tangent_vec: Any, base_point: Any) -> Any:
         """The end of the geodesic; `DomainError` when it leaves the domain before."""
         end, exit_time = self.batches("exp", "(d),(d)->(d),()", tangent_vec, base_point)
-        if not isinstance(exit_time, jax.core.Tracer) and not bool(jnp.all(exit_time > 1)):
+        if not isinstance(exit_time, Tracer) and not bool(jnp.all(exit_time > 1)):
             first = float(jnp.min(exit_time))
             raise DomainError(f"`metric.exp`: the geodesic leaves the domain of the metric at t = {first:.6g}.", first)
         return end
@@ -376,5 +396,5 @@ def build(quotient: QuotientSpace) -> ParameterSpace:
 
 def _check(ok: Any, message: str) -> None:
     """Raise what geomstats has no named result for; under jit nothing can be raised, and the numbers say nothing."""
-    if not isinstance(ok, jax.core.Tracer) and not bool(jnp.all(ok)):
+    if not isinstance(ok, Tracer) and not bool(jnp.all(ok)):
         raise ConvergenceError(message)

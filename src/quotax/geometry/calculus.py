@@ -52,6 +52,9 @@ class Calculus:
         """The flat vector of arrays."""
         return jnp.concatenate([jnp.ravel(arrays[name]) for name in self.shapes])
 
+    def require(self, name: str) -> None:
+        """Refuse an operation that the metric does not allow."""
+
     def projected(self, v: jax.Array, p: jax.Array) -> jax.Array:
         """The part of a vector that counts."""
         raise NotImplementedError
@@ -140,8 +143,17 @@ class Above(Calculus):
         return cv.above(self.metric._riemannian)
 
 
+_INVARIANT = {"exp", "log", "curvature", "sectional", "curvature_derivative", "transport", "transport_to"}
+"""Operations of the quotient, which has no metric unless that of the parameters is invariant."""
+
+
 class Below(Calculus):
     """The quotient."""
+
+    def require(self, name: str) -> None:
+        """Refuse what belongs to a quotient metric where there is none."""
+        if name in _INVARIANT:
+            self.space._needs_invariance(f"space.metric: {name}")
 
     def projected(self, v: jax.Array, p: jax.Array) -> jax.Array:
         """The horizontal part."""

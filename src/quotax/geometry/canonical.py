@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from quotax.geometry import solver
-from quotax.geometry.balance import balancing, spectra
+from quotax.geometry.balance import balancing, is_pair, spectra
 from quotax.geometry.roles import (
     clashes,
     hopeless,
@@ -41,6 +41,7 @@ Elements = dict[str, jax.Array]
 
 _STEPS = 60
 _POLISH = 2
+_DENSE = 1024
 
 
 class Canonical(NamedTuple):
@@ -79,10 +80,12 @@ class Gauge:
 
     # --- the representative
 
+    @functools.partial(jax.jit, static_argnums=0)
     def canonical(self, arrays: Named) -> Canonical:
         """The representative; differentiable twice, although the iteration itself is not differentiated.
 
-        Newton's map at a solution reproduces the solution's first derivative, and each further step one more.
+        Newton's map at a solution reproduces the solution's first derivative, and each further step one more. Where
+        representatives differ by orthogonal elements, the derivative is that of one that does not turn.
         """
         start, shifts = self.shifted(arrays)
         if not self.parts:
@@ -97,6 +100,7 @@ class Gauge:
             state, found = self._move(state, found, step, 1.0)
         return Canonical(state, shifts, found, attained)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def shifted(self, arrays: Named) -> tuple[Named, Elements]:
         """The arrays without what the shifts can add, in the parameters that they only shift."""
         elements = {f.name: f.group.identity(f.sizes, jnp.result_type(*arrays.values())) for f in self.shifts}
@@ -204,7 +208,8 @@ class Gauge:
         """Whether no direction vanished on the way: the orbit of a least norm that is not attained only comes near it.
 
         On an axis the two Gram matrices (of what is multiplied by `g`, and by its inverse) have equal ranks at a
-        representative of least norm; where a rank is lower than both were before, the orbit does not reach it.
+        representative of least norm; where a rank is lower than both were before, the orbit does not reach it. Where
+        a parameter is on both sides, or the powers are unequal, the stabiliser of the whole component is compared.
         """
         answers = [jnp.asarray(True)]
         tolerance = 1e3 * float(jnp.finfo(jnp.result_type(*before.values())).eps)
@@ -217,6 +222,9 @@ class Gauge:
                 continue
             least = jnp.minimum(vanished(old[0]), vanished(old[1]))
             answers.append(jnp.all(jnp.maximum(vanished(new[0]), vanished(new[1])) <= least))
+        for part in self.parts:
+            if part.dimension <= _DENSE and not all(is_pair(family) for family in part.families):
+                answers.append(_kernel(part, after) <= _kernel(part, before))
         return functools.reduce(jnp.logical_and, answers)
 
 
@@ -258,7 +266,7 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     """
     continuous = [family for family in families if family.dimension]
     unsettled: dict[str, str] = {}
-    shifts = [family for family in continuous if is_shift(family)]
+    shifts = _carriers_first([family for family in continuous if is_shift(family)])
     linear = []
     for family in continuous:
         if is_shift(family) or isinstance(family.group, O):
@@ -287,8 +295,29 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     return Gauge(tuple(shifts), components(kept), characters, frozenset(excluded), unsettled)
 
 
+def _carriers_first(shifts: list[Family]) -> list[Family]:
+    """The shifts in an order in which none brings back what one before it took out, where there is such an order.
+
+    A shift that a weight carries on (`b1 + t`, `b2 - W2 t`) comes before the shift of what it is carried to.
+    """
+    onto = lambda f, own: {t.target for t in f.terms or () if (t.kind == "shift") == own}
+    ordered: list[Family] = []
+    while shifts:
+        free = [f for f in shifts if not any(onto(f, True) & onto(g, False) for g in shifts if g is not f)]
+        ordered.append((free or shifts)[0])
+        shifts = [f for f in shifts if f is not ordered[-1]]
+    return ordered
+
+
 def _is_matrix(part: Component, name: str) -> bool:
     return next(family for family in part.families if family.name == name).group.layout == "matrix"
+
+
+def _kernel(part: Component, arrays: Named) -> jax.Array:
+    """The dimension of the directions that do not move the parameters, up to what the iteration resolves."""
+    square = functools.reduce(jnp.add, [jnp.sum(arrays[name] ** 2) for name in part.moved])
+    values = jnp.linalg.eigvalsh(part.gram(arrays))
+    return jnp.sum(values <= 1e3 * float(jnp.finfo(values.dtype).eps) * square)
 
 
 def _unit(family: Family, like: jax.Array) -> jax.Array:

@@ -1,13 +1,13 @@
 """The Gram block of one family, inverted in closed form where its structure allows.
 
-- numbers: every coordinate is multiplied by a number (scalings, shifts), or every pair of coordinates (`C*` on pairs, where
-  `xi S_L + S_R xi` projected onto the algebra is half the trace of each pair's block): a division;
+- numbers: every coordinate is multiplied by a number (scalings, shifts): a division;
+- pairs: `xi S_L + S_R xi` projected onto `C*` on pairs is half the trace of each pair's block: the same;
 - matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices: a division by sums of
   eigenvalues, in the eigenbases;
 - dense: anything else of moderate size, such as `I + W^T W` of a shift carried by a weight.
 
-Where a sum of eigenvalues vanishes, the direction does not move (stabilisers, dead units) and the inverse is zero there:
-the minimum-norm solution. The rank is the number of the others.
+Where a sum of eigenvalues vanishes, the direction does not move (stabilisers, dead units) and the inverse is zero
+there: the minimum-norm solution. The rank is the number of the others.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ class Block:
     index: int
     kind: Kind
     exact: bool
+
+
+_SMALL = 128
+"""Below this size eigenvalues cost nothing, and say more than Cholesky's factorisation."""
 
 
 class Inverse(NamedTuple):
@@ -122,19 +126,40 @@ def reciprocal(values: jax.Array, threshold: jax.Array | float) -> jax.Array:
     return jnp.where(alive, 1 / jnp.where(alive, values, 1), 0)
 
 
-def spectral_inverse(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The pseudo-inverse of a positive semi-definite matrix, scaled to a unit diagonal first, and its rank."""
-    diagonal = jnp.diagonal(matrix)
-    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+def spectral_root(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+    """`R` with `R^T R` the pseudo-inverse of a positive semi-definite matrix, and its rank.
+
+    Rounding is measured against the diagonal, or the diagonal `before` an elimination left this matrix over.
+    """
+    scale = _unit_scale(jnp.diagonal(matrix) if before is None else before)
     values, vectors = eigh(matrix * scale[:, None] * scale[None, :])
-    weights = reciprocal(values, len(matrix) * _epsilon(matrix) * jnp.max(values, initial=0))
-    scaled = scale[:, None] * vectors
-    return (scaled * weights) @ scaled.T, jnp.sum(weights > 0)
+    largest = jnp.max(values, initial=0 if before is None else 1)
+    weights = reciprocal(values, len(matrix) * _epsilon(matrix) * largest)
+    return jnp.sqrt(weights)[:, None] * vectors.T * scale[None, :], jnp.sum(weights > 0)
+
+
+def regular_root(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+    """The same by Cholesky's factorisation, ten times faster; by eigenvalues where it meets rounding."""
+    diagonal = jnp.diagonal(matrix) if before is None else before
+    scale = _unit_scale(diagonal)
+    alive = (diagonal > 0).astype(matrix.dtype)
+    lower = jnp.linalg.cholesky(matrix * scale[:, None] * scale[None, :] + jnp.diag(1 - alive))
+    regular = jnp.all(jnp.diagonal(lower) ** 2 > 10 * len(matrix) * _epsilon(matrix))
+
+    def by_cholesky() -> tuple[jax.Array, jax.Array]:
+        inverse = jax.scipy.linalg.solve_triangular(lower, jnp.diag(alive), lower=True)
+        return inverse * scale[None, :], jnp.sum(alive > 0)
+
+    return jax.lax.cond(regular, by_cholesky, lambda: spectral_root(matrix, before))
+
+
+def _unit_scale(diagonal: jax.Array) -> jax.Array:
+    return jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
 
 
 def _numbers(total: jax.Array) -> Inverse:
     # A sum of squares has a small relative error however small it is, so that only zero itself counts as zero.
-    weights = reciprocal(total, jnp.finfo(total.dtype).tiny / _epsilon(total))
+    weights = reciprocal(total, smallest(total))
     return Inverse(weights=weights, rank=jnp.sum(weights > 0))
 
 
@@ -180,7 +205,8 @@ def diagonal(own: Sequence[tuple[gram.Piece, jax.Array | None]], shape: tuple[in
 
 def _dense(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int) -> Inverse:
     matrix = own_matrix(part, held, arrays, index)
-    inverse, rank = spectral_inverse(matrix)
+    root, rank = (spectral_root if len(matrix) < _SMALL else regular_root)(matrix)
+    inverse = root.T @ root
     family = part.families[index]
     shape, coordinates = family.group.shape(family.sizes), part.shapes[family.name]
     if shape == coordinates:
@@ -195,13 +221,20 @@ def _dense(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], in
 def own_matrix(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int) -> jax.Array:
     """The block of one family in flat coordinates."""
     family = part.families[index]
-    alone = Component((family,))
-    kept = tuple(
-        tensor
+    own = [
+        (piece, tensor)
         for piece, tensor in zip(gram.structure(part) or (), held, strict=False)
         if piece.row == piece.column == index
-    )
-    return gram.matrix(alone, kept, arrays)
+    ]
+    if family.group.shape(family.sizes) == part.shapes[family.name] and all(piece.formed for piece, _ in own):
+        matrices = [piece.matrix(tensor) for piece, tensor in own if tensor is not None]
+        return functools.reduce(jnp.add, matrices)
+    return gram.matrix(Component((family,)), tuple(tensor for _, tensor in own), arrays)
+
+
+def smallest(array: jax.Array) -> float:
+    """What sums of squares must exceed to be inverted: their relative error is small down to here."""
+    return float(jnp.finfo(array.dtype).tiny) / _epsilon(array)
 
 
 def _epsilon(array: jax.Array) -> float:

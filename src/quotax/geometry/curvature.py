@@ -32,10 +32,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from quotax.geometry import gram, solver
 from quotax.geometry.charges import gradient_part
+from quotax.geometry.iterative import add
 from quotax.geometry.vertical import Component, Named, factors_at, vertical
 
 Parts = tuple[Component, ...]
+
+_REFINEMENTS = 2
+"""How often a solution in floating point is repeated on what it left."""
 
 
 # --- above a flat space
@@ -75,7 +80,8 @@ def flat_sectional(parts: Parts, arrays: Named, x: Named, y: Named) -> jax.Array
 def flat_integrability(parts: Parts, arrays: Named, x: Named, e: Named) -> Named:
     r"""O'Neill's tensor above a flat space, $A_x e = \mathrm{ver}\,D_{hx}(he) + \mathrm{hor}\,D_{hx}(ve)$."""
     x = _horizontal(parts, arrays, x)
-    change = flat_change(parts, arrays, x, e)  # of the vertical part; that of the horizontal part is its negative
+    # The derivative of the vertical part; that of the horizontal part is its negative.
+    change = jax.jvp(lambda a: _vertical(parts, a, e), (arrays,), (x,))[1]
     along = _vertical(parts, arrays, change)
     return {name: change[name] - 2 * along[name] for name in e}
 
@@ -106,8 +112,21 @@ def _horizontal(parts: Parts, arrays: Named, v: Named) -> Named:
 
 
 def flat_change(parts: Parts, arrays: Named, x: Named, y: Named) -> Named:
-    """`D_x (V y)`, for a constant vector `y`."""
-    return jax.jvp(lambda a: _vertical(parts, a, y), (arrays,), (x,))[1]
+    """`D_x (V y)` for a constant vector `y` that is horizontal at `arrays`.
+
+    From `V = F Gram^-1 F^T` with the fields `F`, affine in the point, and `F^T y = 0`: it is `F Gram^-1 (D_x F)^T y`.
+    """
+    change = {name: jnp.zeros_like(array) for name, array in arrays.items()}
+    nothing = {name: jnp.zeros_like(array) for name, array in x.items()}
+    for part in parts:
+        factor = solver.factor(part, arrays)
+        right = add(part.covelocity(x, y), -1, part.covelocity(nothing, y))
+        found = solver.solve(part, factor, arrays, right)
+        for _ in range(_REFINEMENTS):
+            rest = add(right, -1, gram.apply(part, factor.held, arrays, found))
+            found = add(found, 1, solver.solve(part, factor, arrays, rest))
+        change |= part.velocity(arrays, found)
+    return change
 
 
 def _forms(parts: Parts, arrays: Named, x: Named, y: Named) -> tuple[Named, Named]:

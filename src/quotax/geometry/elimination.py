@@ -1,4 +1,4 @@
-"""Block elimination for components whose families have elementwise algebras: scalings and shifts of neighbouring layers.
+"""Block elimination for families with elementwise algebras: scalings and shifts of neighbouring layers.
 
 The Gram matrix has a block per family: diagonal for a scaling, and `-W^2` entrywise between the scalings of consecutive
 layers. Families are eliminated where that costs least; a block that is still diagonal then costs a division, the others
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,9 +34,9 @@ class Step:
 
 
 class Elimination(NamedTuple):
-    """For every step the inverse of its block, and that inverse times the blocks to the step's ties."""
+    """For every step `R` with `R^T R` the inverse of its block, and `R` times the blocks to the step's ties."""
 
-    inverses: tuple[jax.Array, ...]
+    roots: tuple[jax.Array, ...]
     ties: tuple[tuple[jax.Array, ...], ...]
     rank: jax.Array
 
@@ -82,71 +81,48 @@ def factor(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], ac
     steps = plan(part)
     assert steps is not None
     blocks = _blocks(part, held, arrays)
-    inverses, all_ties, rank = [], [], jnp.zeros((), int)
+    before = [jnp.diag(block) if block.ndim == 2 else block for block in (blocks[i, i] for i in range(len(steps)))]
+    roots, all_ties, rank = [], [], jnp.zeros((), int)
     for step in steps:
         i = step.index
+        own = blocks.pop((i, i))
         if step.diagonal:
-            own = blocks.pop((i, i))
-            inverse = closed_forms.reciprocal(own, jnp.finfo(own.dtype).tiny / jnp.finfo(own.dtype).eps)
-            rank += jnp.sum(inverse > 0)
-        elif accurate:
-            inverse, alive = closed_forms.spectral_inverse(blocks.pop((i, i)))
-            rank += alive
+            root = jnp.sqrt(closed_forms.reciprocal(own, closed_forms.smallest(own)))
+            alive = jnp.sum(root > 0)
         else:
-            inverse = _inverse(blocks.pop((i, i)))
+            root, alive = (closed_forms.spectral_root if accurate else closed_forms.regular_root)(own, before[i])
+        rank += alive
         rows = {j: blocks.pop((i, j)) if (i, j) in blocks else blocks.pop((j, i)).T for j in step.ties}
-        scaled = {j: inverse[:, None] * row if step.diagonal else inverse @ row for j, row in rows.items()}
+        ties = {j: root[:, None] * row if step.diagonal else root @ row for j, row in rows.items()}
         for j, k in itertools.combinations_with_replacement(step.ties, 2):
-            fill = rows[j].T @ scaled[k]
-            old = blocks.get((j, k))
-            if old is not None and old.ndim == 1:
-                old = jnp.diag(old)
-            blocks[j, k] = -fill if old is None else old - fill
-        inverses.append(inverse)
-        all_ties.append(tuple(scaled[j] for j in step.ties))
-    return Elimination(tuple(inverses), tuple(all_ties), rank)
+            old = blocks.get((j, k), jnp.zeros((), root.dtype))
+            blocks[j, k] = (jnp.diag(old) if old.ndim == 1 else old) - ties[j].T @ ties[k]
+        roots.append(root)
+        all_ties.append(tuple(ties[j] for j in step.ties))
+    return Elimination(tuple(roots), tuple(all_ties), rank)
 
 
 def solve(part: Component, factored: Elimination, right: Mapping[str, jax.Array]) -> Named:
     """The coordinates by family, from forward and backward substitution."""
     steps = plan(part)
     assert steps is not None
-    rest = [right[family.name].ravel() for family in part.families]
-    for step, ties in zip(steps, factored.ties, strict=True):
-        for j, tie in zip(step.ties, ties, strict=True):
-            rest[j] = rest[j] - rest[step.index] @ tie
-    found = list(rest)
-    for step, inverse, ties in reversed(list(zip(steps, factored.inverses, factored.ties, strict=True))):
+    found = [right[family.name].ravel() for family in part.families]
+    for step, root, ties in zip(steps, factored.roots, factored.ties, strict=True):
         i = step.index
-        found[i] = inverse * rest[i] if step.diagonal else inverse @ rest[i]
+        found[i] = root * found[i] if step.diagonal else root @ found[i]
+        for j, tie in zip(step.ties, ties, strict=True):
+            found[j] = found[j] - found[i] @ tie
+    for step, root, ties in reversed(list(zip(steps, factored.roots, factored.ties, strict=True))):
+        i = step.index
         for j, tie in zip(step.ties, ties, strict=True):
             found[i] = found[i] - tie @ found[j]
+        found[i] = root * found[i] if step.diagonal else found[i] @ root
     return {
-        family.name: value.reshape(right[family.name].shape)
-        for family, value in zip(part.families, found, strict=True)
+        family.name: value.reshape(right[family.name].shape) for family, value in zip(part.families, found, strict=True)
     }
 
 
-def _inverse(block: jax.Array) -> jax.Array:
-    """The inverse by Cholesky's factorisation; by eigenvalues where the block is singular to rounding."""
-    diagonal = jnp.diagonal(block)
-    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-    dead = jnp.where(diagonal > 0, 0, 1).astype(block.dtype)
-    scaled = block * scale[:, None] * scale[None, :] + jnp.diag(dead)
-    lower = jnp.linalg.cholesky(scaled)
-    pivots = jnp.diagonal(lower) ** 2
-    regular = jnp.all(pivots > 10 * len(block) * float(jnp.finfo(block.dtype).eps))
-
-    def by_cholesky() -> jax.Array:
-        inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(block), dtype=block.dtype), lower=True)
-        return scale[:, None] * (inverse.T @ inverse - jnp.diag(dead)) * scale[None, :]
-
-    return jax.lax.cond(regular, by_cholesky, lambda: closed_forms.spectral_inverse(block)[0])
-
-
-def _blocks(
-    part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]
-) -> dict[tuple[int, int], jax.Array]:
+def _blocks(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> dict[tuple[int, int], jax.Array]:
     """The blocks of the Gram matrix: vectors where they are diagonal, on and above the diagonal."""
     blocks: dict[tuple[int, int], jax.Array] = {}
     pieces = gram.structure(part) or ()
@@ -160,23 +136,7 @@ def _blocks(
     for piece, tensor in zip(pieces, held, strict=True):
         if piece.row != piece.column:
             assert tensor is not None
-            value = _matrix(piece, tensor)
+            value = piece.matrix(tensor)
             key = (piece.row, piece.column)
             blocks[key] = blocks[key] + value if key in blocks else value
     return blocks
-
-
-def _matrix(piece: gram.Piece, tensor: jax.Array) -> jax.Array:
-    """An off-diagonal piece as a matrix: entries where shared indices differ are zero."""
-    order = "".join(dict.fromkeys(piece.row_labels + piece.column_labels))
-    places = tuple(slice(None) if a in piece.tensor_labels else None for a in order)
-    value = jnp.broadcast_to(tensor[places], [piece.sizes[a] for a in order])
-    for a in piece.column_labels:
-        if a in piece.row_labels:  # the column gets an index of its own, tied to the row's by a delta
-            n = piece.sizes[a]
-            delta = jnp.eye(n, dtype=value.dtype)
-            shape = [n if label == a else 1 for label in order]
-            value, order = value[..., None] * delta.reshape(*shape, n), order + a.upper()
-    columns = "".join(a.upper() if a in piece.row_labels else a for a in piece.column_labels)
-    value = jnp.transpose(value, [order.index(a) for a in piece.row_labels + columns])
-    return value.reshape(math.prod(piece.sizes[a] for a in piece.row_labels), -1)

@@ -24,7 +24,11 @@ _PASSES = 3
 
 
 def kempf_ness(
-    parts: tuple[Component, ...], arrays: Mapping[str, jax.Array], velocity: Mapping[str, jax.Array]
+    parts: tuple[Component, ...],
+    arrays: Mapping[str, jax.Array],
+    velocity: Mapping[str, jax.Array],
+    *,
+    watch: bool = True,
 ) -> Trajectory:
     """The geodesic of `C = {moment = const}` from a canonical point, along a horizontal velocity.
 
@@ -35,10 +39,12 @@ def kempf_ness(
     `q = V(c')^T c'`, counting only what is linear in `c`, as a shift is the same everywhere. Skew generators have
     `q = 0`: they act on C by isometries.
 
-    The path leaves its domain where the orbit's dimension drops, the Gram matrix becoming singular.
+    The path leaves its domain where the orbit's dimension drops, the Gram matrix becoming singular. Looking for that
+    takes eigenvalues at some forty points of the path; without `watch` the path goes on where nothing blows up.
     """
     _check(parts)
-    system = KempfNess(parts, references(parts, jax.lax.stop_gradient(dict(arrays))))
+    reference = references(parts, jax.lax.stop_gradient(dict(arrays))) if watch else None
+    system = KempfNess(parts, reference)
     return trajectory(system, dict(arrays), dict(velocity), dict(velocity))
 
 
@@ -47,7 +53,7 @@ class KempfNess(System):
     """`c'' = -V Gram^-1 q(c')` on pairs of position and velocity."""
 
     parts: tuple[Component, ...]
-    reference: tuple[Any, ...]
+    reference: tuple[Any, ...] | None
 
     def rate(self, state: State) -> State:
         """The derivative of the state."""
@@ -73,7 +79,7 @@ class KempfNess(System):
 
     def regularity(self, state: State) -> jax.Array | None:
         """How far the Gram matrices are from becoming singular."""
-        return gram_regularity(self.parts, self.reference, state[0])
+        return None if self.reference is None else gram_regularity(self.parts, self.reference, state[0])
 
     def drift(self, start: State, end: State) -> jax.Array:
         """The change of the speed and of the moments."""

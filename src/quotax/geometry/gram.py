@@ -29,7 +29,7 @@ Data = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class Product:
-    """A pair of terms with the labels of their sources in the piece's letters, and the number they are multiplied by."""
+    """A pair of terms, the labels of their sources in the piece's letters, and the number that multiplies them."""
 
     row: Term
     column: Term
@@ -73,6 +73,21 @@ class Piece:
         if place not in (-1, -2) or self.tensor_labels != self.row_labels[:-2] + own:
             return None
         return "right" if place == -1 else "left"
+
+    def matrix(self, tensor: jax.Array) -> jax.Array:
+        """A formed piece as a matrix: entries where indices that both elements share differ are zero."""
+        order = "".join(dict.fromkeys(self.row_labels + self.column_labels))
+        places = tuple(slice(None) if a in self.tensor_labels else None for a in order)
+        value = jnp.broadcast_to(tensor[places], [self.sizes[a] for a in order])
+        for a in self.column_labels:
+            if a in self.row_labels:  # the column gets an index of its own, tied to the row's by a delta
+                n = self.sizes[a]
+                delta = jnp.eye(n, dtype=value.dtype)
+                shape = [n if label == a else 1 for label in order]
+                value, order = value[..., None] * delta.reshape(*shape, n), order + a.upper()
+        columns = "".join(a.upper() if a in self.row_labels else a for a in self.column_labels)
+        value = jnp.transpose(value, [order.index(a) for a in self.row_labels + columns])
+        return value.reshape(math.prod(self.sizes[a] for a in self.row_labels), -1)
 
 
 def pieces(part: Component) -> tuple[Piece, ...] | None:
@@ -158,9 +173,7 @@ def _sizes(operands: list[Operand]) -> dict[str, int]:
     return {a: n for array, labels in operands for a, n in zip(labels, array.shape, strict=True)}
 
 
-def apply(
-    part: Component, held: Data, arrays: Mapping[str, jax.Array], elements: Mapping[str, jax.Array]
-) -> Named:
+def apply(part: Component, held: Data, arrays: Mapping[str, jax.Array], elements: Mapping[str, jax.Array]) -> Named:
     """`V^T V` on algebra elements."""
     found = structure(part)
     if found is None:

@@ -28,7 +28,9 @@ def conjugate_gradients(matvec: Operator, precondition: Operator, right: Mapping
         *_, size, count = state
         return (size > goal) & (count < _MOST_STEPS)
 
-    def step(state: tuple[Named, Named, Named, jax.Array, jax.Array]) -> tuple[Named, Named, Named, jax.Array, jax.Array]:
+    def step(
+        state: tuple[Named, Named, Named, jax.Array, jax.Array],
+    ) -> tuple[Named, Named, Named, jax.Array, jax.Array]:
         x, rest, direction, size, count = state
         image = matvec(direction)
         along = dot(direction, image)

@@ -23,7 +23,7 @@ from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, f
 from quotax.geometry.geodesics import hamiltonian, kempf_ness
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
-from quotax.geometry.vertical import Component, Family, Named, components, factors_at, vertical
+from quotax.geometry.vertical import Component, Family, Named, components, factors_at, horizontal, vertical
 from quotax.trees import nest
 
 
@@ -52,6 +52,11 @@ class Metric:
     def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
         """The part of `v` along the orbit, orthogonal in the metric to the rest."""
         raise NotImplementedError
+
+    def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
+        """What is left of `v` without its vertical part."""
+        along = self.vertical(data, arrays, v)
+        return {name: v[name] - along[name] for name in v}
 
     def path(self, data: Any, arrays: Named, v: Named) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known."""
@@ -112,6 +117,10 @@ class Euclidean(Metric):
     def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
         """By the factored Gram operators."""
         return vertical(self.parts, data, arrays, v)
+
+    def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
+        """Without touching the parameters that nothing moves."""
+        return horizontal(self.parts, data, arrays, v)
 
     def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
         """Nothing to do."""

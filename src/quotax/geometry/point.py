@@ -51,9 +51,7 @@ class Point:
 
     def horizontal(self, v: Any) -> Any:
         """The part of `v` that leaves the orbit."""
-        vectors = self._vectors(v, "v", "horizontal(v)")
-        along = self._vertical(vectors)
-        return nest({name: vectors[name] - along[name] for name in vectors})
+        return nest(self._metric.horizontal(self.data, self.arrays, self._vectors(v, "v", "horizontal(v)")))
 
     # --- the metric
 

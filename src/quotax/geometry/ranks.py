@@ -6,9 +6,14 @@ import functools
 from collections.abc import Mapping
 
 import jax
+import jax.numpy as jnp
 
+from quotax.errors import GeometryError
 from quotax.geometry import closed_forms, elimination, gram, solver
-from quotax.geometry.component import Component
+from quotax.geometry.component import Component, Named
+
+_LARGEST = 4096
+"""The most coordinates whose Gram matrix is made for its rank."""
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -17,7 +22,51 @@ def rank(part: Component, arrays: Mapping[str, jax.Array]) -> jax.Array:
     held = gram.data(part, arrays)
     match solver.method(part):
         case "separate":
-            return closed_forms.invert(part, held, arrays, closed_forms.block(part, 0)).rank.astype(int)
+            return _own(part, held, arrays, 0)[1]
         case "elimination":
             return elimination.factor(part, held, arrays, accurate=True).rank
-    return closed_forms.spectral_inverse(gram.matrix(part, held, arrays))[1]
+    if part.dimension <= _LARGEST:
+        return closed_forms.spectral_root(gram.matrix(part, held, arrays))[1]
+    return _by_complement(part, held, arrays)
+
+
+def _own(
+    part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int
+) -> tuple[closed_forms.Inverse, jax.Array]:
+    inverse = closed_forms.invert(part, held, arrays, closed_forms.block(part, index))
+    assert inverse.rank is not None
+    return inverse, inverse.rank.astype(int)
+
+
+def _by_complement(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> jax.Array:
+    """The rank of the largest family's block, plus that of its Schur complement on the others.
+
+    Ranks add up so for a positive semi-definite matrix, with the pseudo-inverse of a singular block too.
+    """
+    exact = [i for i in range(len(part.families)) if closed_forms.block(part, i).exact]
+    index = max(exact, key=lambda i: part.families[i].dimension, default=0)
+    first = part.families[index]
+    others = part.dimension - first.dimension
+    if not exact or others > _LARGEST:
+        names = ", ".join(repr(family.name) for family in part.families)
+        raise GeometryError(
+            f"`rank`: {names} are tied to one another, and {others} coordinates are left without a closed form; "
+            f"at most {_LARGEST} are counted. Count the rank at smaller widths."
+        )
+    inverse, alive = _own(part, held, arrays, index)
+    start = sum(family.dimension for family in part.families[:index])
+
+    def outside(elements: Named) -> jax.Array:
+        image = part.flat(elements)
+        return jnp.concatenate([image[:start], image[start + first.dimension :]])
+
+    def column(c: jax.Array) -> tuple[jax.Array, jax.Array]:
+        flat = jnp.concatenate([c[:start], jnp.zeros(first.dimension, c.dtype), c[start:]])
+        elements: Named = part.elements(flat)
+        image = gram.apply(part, held, arrays, elements)
+        answer = closed_forms.solve(inverse, image[first.name])
+        left = gram.apply(part, held, arrays, elements | {first.name: -answer})
+        return outside(left), jnp.vdot(c, outside(image))
+
+    columns, before = jax.lax.map(column, jnp.eye(others, dtype=jnp.result_type(*arrays.values())))
+    return alive + closed_forms.spectral_root((columns + columns.T) / 2, before)[1]

@@ -27,7 +27,7 @@ _DENSE_LIMIT = 1024
 _SMALL = 2**17
 """Components that move at most this many numbers are always projected three times, which costs nothing."""
 
-_MOST_PASSES = 3
+_PASSES_OF_SMALL = 3
 
 
 class Factor(NamedTuple):
@@ -79,7 +79,7 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
 def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
     match method(part):
         case "dense":
-            return closed_forms.spectral_inverse(gram.matrix(part, held, arrays))
+            return closed_forms.spectral_root(gram.matrix(part, held, arrays))[0]
         case "elimination":
             return elimination.factor(part, held, arrays)
     return tuple(
@@ -91,7 +91,7 @@ def _approximate(part: Component, factored: Factor) -> Callable[[Named], Named]:
     """The inverse of the Gram operator, or, for the iterative solver, of its diagonal blocks."""
     match method(part):
         case "dense":
-            return lambda b: part.elements(factored.inverse[0] @ part.flat(b))
+            return lambda b: part.elements((factored.inverse @ part.flat(b)) @ factored.inverse)
         case "elimination":
             return lambda b: elimination.solve(part, factored.inverse, b)
     return lambda b: {
@@ -128,7 +128,7 @@ def split(
     """The algebra elements of the vertical part of `vectors`, and what is left without it.
 
     A projection in floating point is repeated on what it left: every pass divides the vertical rest by
-    `eps * cond`. How many passes are needed is found once, when a large component is factored.
+    `eps * cond`. Whether a large component needs a second pass is found once, when it is factored.
     """
     start = {name: vectors[name] for name in part.moved}
 
@@ -139,18 +139,18 @@ def split(
     def step(vector: Named) -> Named:
         return solve(part, factored, arrays, part.covelocity(arrays, vector))
 
-    found = step(start)
-    for count in range(1, _MOST_PASSES):
-        more = lambda elements: add(elements, 1, step(rest(elements)))
-        if factored.passes is None:
-            found = more(found)
-        else:
-            found = jax.lax.cond(factored.passes > count, more, lambda elements: elements, found)
+    more = lambda elements: add(elements, 1, step(rest(elements)))
+    if factored.passes is None:
+        zero = part.elements(jnp.zeros(part.dimension, jnp.result_type(*arrays.values())))
+        found = jax.lax.fori_loop(0, _PASSES_OF_SMALL, lambda _, elements: more(elements), zero)
+    else:
+        found = step(start)
+        found = jax.lax.cond(factored.passes > 1, more, lambda elements: elements, found)
     return found, rest(found)
 
 
 def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> jax.Array:
-    """How often to project: from how well one pass finds known elements, most of them along the slowest directions."""
+    """Once or twice: from how well one pass finds known elements, which lie mostly along the slowest directions."""
     flat = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
     known = solve(part, factored, arrays, part.elements(flat))
     found = solve(part, factored, arrays, part.covelocity(arrays, part.velocity(arrays, known)))
@@ -159,4 +159,4 @@ def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) 
     square = dot(missing, matvec(missing)) / jnp.maximum(dot(known, matvec(known)), jnp.finfo(flat.dtype).tiny)
     lost = jnp.sqrt(jnp.maximum(square, 0))
     goal = float(jnp.finfo(flat.dtype).eps) ** 0.8
-    return 1 + (lost > goal).astype(int) + (lost**2 > goal).astype(int)
+    return 1 + (lost > goal).astype(int)

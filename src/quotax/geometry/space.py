@@ -16,7 +16,7 @@ from jax.core import Tracer
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, ParameterError
 from quotax.geometry.between import Alignment, Between
-from quotax.geometry.canonical import Gauge, gauge, shift_to_slice
+from quotax.geometry.canonical import Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.logarithm import Log
@@ -228,7 +228,7 @@ class QuotientSpace:
             if family.name in found.scalings:
                 element[family.name] = found.scalings[family.name]
             elif family.name in found.shifts and is_shift(family):
-                element[family.name] = shift_to_slice(family, arrays)
+                element[family.name] = self._gauge.shifted(arrays)[1][family.name]
             else:
                 continue
             arrays = family.act(arrays, element[family.name])

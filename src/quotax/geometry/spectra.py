@@ -1,8 +1,8 @@
 """Eigenvalues of symmetric matrices, one matrix after another.
 
 jaxlib's LAPACK kernels hand a batch to the CPU's thread pool and wait for it inside a thread of that pool: two batched
-decompositions that XLA runs at the same time wait for each other for ever (jaxlib 0.10.2, two cores). A loop over single
-matrices does not, and costs the same.
+decompositions that XLA runs at the same time wait for each other for ever (jaxlib 0.10.2, two cores). A loop over
+single matrices does not, and costs the same.
 """
 
 from __future__ import annotations

@@ -33,10 +33,13 @@ def transport(metric: Metric, arrays: Named, direction: Named, v: Named) -> Name
     data = metric.prepare(arrays)
     direction, v = (_horizontal(metric, data, arrays, w) for w in (direction, v))
     if metric.euclidean:
-        along = lambda t: {name: arrays[name] + t * direction[name] for name in arrays}
-        rate = lambda t, z: _negative(flat_change(metric.parts, along(t), direction, z))
-        return _solve(lambda t, z, _: rate(t, z), v, None)
-    if is_flat(metric):
+
+        def turn(t: Any, z: Named, _: Any) -> Named:
+            there = {name: arrays[name] + t * direction[name] for name in arrays}
+            return _negative(flat_change(metric.parts, there, direction, z))
+
+        return _solve(turn, v, None)
+    if isinstance(metric, MovingFrame) and metric.tangent:
         here = data.canonical.arrays
         path = kempf_ness(metric.parts, here, metric.whiten(data, arrays, direction))
 

@@ -1,7 +1,7 @@
 """The vertical space: the velocities of all families together, and the orthogonal projection onto it.
 
-With `V(xi)` the field of the algebra elements `xi`, the vertical part of `v` is `V(xi)` with `V^T V xi = V^T v`. Families
-that move no common parameter have orthogonal fields, so there is one system for each component of families.
+With `V(xi)` the field of the algebra elements `xi`, the vertical part of `v` is `V(xi)` with `V^T V xi = V^T v`.
+Families that move no common parameter have orthogonal fields, so there is one system for each component of families.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from quotax.geometry import ranks, solver
 from quotax.geometry.component import Component, Family, Named, components
+from quotax.geometry.skeleton import skeleton
 from quotax.geometry.solver import Factor
 
 __all__ = [
@@ -33,43 +34,41 @@ __all__ = [
 Factors = tuple[Factor, ...]
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def factors_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> Factors:
     """What every projection at these arrays shares."""
-    return tuple(solver.factor(part, arrays) for part in parts)
+    return tuple(_factor(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts))
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def vertical(
     parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> Named:
     """The vertical part of `vectors`; parameters that nothing moves get zeros."""
     result = {name: jnp.zeros_like(vector) for name, vector in vectors.items()}
-    for part, factor in zip(parts, factors, strict=True):
-        rest = solver.split(part, factor, arrays, vectors)[1]
-        result |= {name: vectors[name] - rest[name] for name in rest}
+    for bare, factor in zip(map(skeleton, parts), factors, strict=True):
+        along = _vertical(bare.part, factor, bare.numbered(arrays), bare.numbered(vectors))
+        result |= bare.named(along, bare.parameters)
     return result
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def horizontal(
     parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> Named:
     """What is left of `vectors` without their vertical part; parameters that nothing moves are handed through."""
     result = dict(vectors)
-    for part, factor in zip(parts, factors, strict=True):
-        result |= solver.split(part, factor, arrays, vectors)[1]
+    for bare, factor in zip(map(skeleton, parts), factors, strict=True):
+        rest = _split(bare.part, factor, bare.numbered(arrays), bare.numbered(vectors))[1]
+        result |= bare.named(rest, bare.parameters)
     return result
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def coordinates(
     parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> Named:
     """The algebra element of every family whose fields add up to the vertical part; the least where several do."""
     result: Named = {}
-    for part, factor in zip(parts, factors, strict=True):
-        result |= solver.split(part, factor, arrays, vectors)[0]
+    for bare, factor in zip(map(skeleton, parts), factors, strict=True):
+        elements = _coordinates(bare.part, factor, bare.numbered(arrays), bare.numbered(vectors))
+        result |= bare.named(elements, bare.families)
     return result
 
 
@@ -80,4 +79,29 @@ def rank(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> jax.A
 
 def rank_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> jax.Array:
     """The dimension of the vertical space at these arrays: how many directions the Gram operators do not kill."""
-    return sum((ranks.rank(part, arrays) for part in parts), start=jnp.zeros((), int))
+    found = [ranks.rank(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts)]
+    return sum(found, start=jnp.zeros((), int))
+
+
+# Compiled for each component by itself, in numbered names: equal blocks of a network are compiled once.
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _factor(part: Component, arrays: Named) -> Factor:
+    return solver.factor(part, arrays)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _split(part: Component, factor: Factor, arrays: Named, vectors: Named) -> tuple[Named, Named]:
+    return solver.split(part, factor, arrays, vectors)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _coordinates(part: Component, factor: Factor, arrays: Named, vectors: Named) -> Named:
+    return solver.split(part, factor, arrays, vectors)[0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _vertical(part: Component, factor: Factor, arrays: Named, vectors: Named) -> Named:
+    rest = solver.split(part, factor, arrays, vectors)[1]
+    return {name: vectors[name] - rest[name] for name in rest}

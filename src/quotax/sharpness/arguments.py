@@ -149,7 +149,28 @@ def check_loss(call: str, loss: Any, params: Any, batch: Any) -> None:
         )
 
 
-def check_point(call: str, space: Any, params: Any) -> Any:
+def check_ball(call: str, ball: Any, space: Any, natural: str, scaled: bool) -> str:
+    """The kind of ball: "full", "linear" (horizontal) or "geodesic"; `natural` with a space, unless said otherwise."""
+    if ball not in (None, "full", "linear", "geodesic"):
+        raise SharpnessError(f"`{call}` needs ball= 'linear', 'geodesic' or 'full', got {ball!r}.")
+    if ball == "geodesic" and space is None:
+        raise SharpnessError(
+            f"`{call}` got ball='geodesic' without a space: geodesics need a metric, "
+            f"so pass space=quotax.quotient(...)."
+        )
+    if space is None:
+        return "full"
+    kind = ball or natural
+    if scaled and kind != "full":
+        raise SharpnessError(
+            f"`{call}`: norm='linf', adaptive=, mask= and per_layer= describe balls in the coordinates of the "
+            f"parameters, which horizontal spaces do not respect; leave space= out, or pass ball='full' to use the "
+            f"space for its orbits only."
+        )
+    return kind
+
+
+def check_point(call: str, space: Any, params: Any, kind: str = "linear") -> Any:
     """The space's factored point, asked for once."""
     if not callable(getattr(space, "at", None)):
         raise SharpnessError(
@@ -163,7 +184,28 @@ def check_point(call: str, space: Any, params: Any) -> Any:
             f"`{call}` needs a space whose `at(params)` has horizontal, inner and norm; "
             f"that of {type(space).__name__} ({type(point).__name__}) lacks {', '.join(missing)}."
         )
+    if kind == "geodesic" and not callable(getattr(point, "geodesic", None)):
+        flat = getattr(point, "euclidean", not hasattr(point, "sharp"))
+        if not flat:
+            raise SharpnessError(
+                f"`{call}` got ball='geodesic', and `{type(space).__name__}.at(params)` has no geodesic(v); "
+                f"ball='linear' needs none."
+            )
     return point
+
+
+def check_choice(call: str, name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if value not in allowed:
+        raise SharpnessError(f"`{call}` needs {name}= one of {', '.join(map(repr, allowed))}, got {value!r}.")
+    return value
+
+
+def check_share(call: str, name: str, value: Any) -> float:
+    """A positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        raise SharpnessError(f"`{call}` needs {name}= a positive finite number, got {value!r}.")
+    return float(value)
 
 
 def random_key(call: str, key: Any) -> jax.Array:

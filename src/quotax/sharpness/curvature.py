@@ -116,7 +116,7 @@ def lanczos(
     hessian_vector: Callable[[jax.Array], jax.Array],
     start: jax.Array,
     noise: jax.Array,
-    count: int,
+    count: jax.Array,
     slots: int,
 ) -> Curvature:
     """A memory filled by `count` Hessian-vector products at the centre: Krylov directions of `start`, then of noise.
@@ -125,10 +125,7 @@ def lanczos(
     gradient is orthogonal to, which is exactly the hard case of the trust-region problem. Fully orthogonalised in the
     metric of the ball, in which `P H P` is symmetric.
     """
-    empty = nothing_known(slots, start)
-    if count == 0:
-        return empty
-    stack = empty.directions
+    stack = nothing_known(slots, start).directions
     restart = count - count // 3
 
     def orthogonalise(directions: jax.Array, v: jax.Array) -> jax.Array:
@@ -154,5 +151,5 @@ def lanczos(
     directions, images, _ = lax.fori_loop(0, count, extend, (stack, stack, start))
     products = jax.vmap(lambda image: ball.inners(directions, image), out_axes=1)(images)
     present = jax.vmap(ball.norm)(directions) > 0.5
-    following, last = jnp.asarray(count % slots, jnp.int32), jnp.asarray(count - 1, jnp.int32)
+    following, last = (count % slots).astype(jnp.int32), (count - 1).astype(jnp.int32)
     return Curvature(directions, images, products, present, following, last)

@@ -1,249 +1,235 @@
-"""Monotone, curvature-aware ascent on a ball: several restarts as one batch in one compiled loop.
+"""The search for the largest rise in a ball, spending a given number of gradients.
 
-Each step spends one gradient per restart, at the point the model proposes. Whether the point is taken or not, the
-gradient there is a secant that improves the model, so nothing that was paid for is thrown away. A point is taken only
-if the loss is higher; a disappointing ratio of rise to promise raises the damping, a good one lowers it. Restarts that
-do not begin at the model's maximiser first look around with long steps, and settle at the best point those have seen.
+Three compiled stages run from the host: a model of the Hessian at the centre, many short ascents, and a few climbs to a
+certificate. Each is a bounded number of rounds, so that between two calls progress can be shown, a keyboard interrupt
+keeps what was found, and the state can be saved. A round is a function of the state alone: cut anywhere, the search
+ends where it would have ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
-from quotax.sharpness.ball import Ball
-from quotax.sharpness.curvature import Curvature, lanczos, learn, nothing_known
-from quotax.sharpness.model import propose, top_direction
-from quotax.sharpness.vectors import Tree, finite, select
+from quotax.sharpness.climbing import Climber, climb, climbers
+from quotax.sharpness.curvature import lanczos
+from quotax.sharpness.devices import replicated, spread_restarts
+from quotax.sharpness.effort import Effort
+from quotax.sharpness.exploring import GROWN, YOUNG, Explorer, explore, nobody, plant
+from quotax.sharpness.places import ROOM, Look, Visit
+from quotax.sharpness.search import Search
+from quotax.sharpness.setting import Problem, Setting
+from quotax.sharpness.single import ascend, at_centre
+from quotax.sharpness.vectors import finite
 
-RUNNING, STATIONARY, ROUNDING = 0, 1, 2
-
-State: TypeAlias = "tuple[jax.Array, jax.Array, Lane, jax.Array, jax.Array, jax.Array]"
-"""Of the loop: steps taken, batches of gradients, lanes, history, points that were not finite, steepest gradient."""
-
-# Looking around goes on while a step finds a rise higher by this share, or did so within the last PATIENCE steps.
-PAYS = 0.02
-PATIENCE = 2
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How hard to search: what fixes the compiled program, hence hashable; `longest` is the room for the history."""
-
-    longest: int
-    restarts: int
-    curvature: int
-    memory: int
+TOGETHER = 8
+"""Rounds in one call when several processes take part."""
 
 
-class Place(NamedTuple):
-    """A visited point: the displacement, the rise of the loss and its horizontal metric gradient there."""
+class Pace:
+    """Rounds in one call of a stage: as many as take about a second, so that there is something to show."""
 
-    x: jax.Array
-    rise: jax.Array
-    gradient: jax.Array
+    def __init__(self) -> None:
+        """One round first: nothing is known of its duration, and it compiles.
 
+        Several processes must all run the same rounds, whatever their clocks say.
+        """
+        self.rounds = 1 if jax.process_count() == 1 else TOGETHER
+        self._compiled: set[Any] = set()
+        self._interrupted = False
 
-class Lane(NamedTuple):
-    """One restart: where it is, the best it has seen, what it knows, and what it will try next.
+    def run(self, program: Callable[..., Any], *arguments: Any, limit: int) -> tuple[Any, Visit]:
+        """The stage after at most `limit` rounds.
 
-    `look` counts down while the lane looks around; at zero it climbs, and `here` is `best`.
-    """
-
-    here: Place
-    best: Place
-    look: jax.Array
-    damping: jax.Array
-    known: Curvature
-    candidate: jax.Array
-    promise: jax.Array
-    top: jax.Array
-    done: jax.Array
-
-
-class Found(NamedTuple):
-    """The outcome of a search; `history[i]` is the best rise after i steps, `spent` the batches of gradients."""
-
-    delta: jax.Array
-    rise: jax.Array
-    base: jax.Array
-    spent: jax.Array
-    history: jax.Array
-    rises: jax.Array
-    done: jax.Array
-    nonfinite: jax.Array
-    steepest: jax.Array
+        An interrupt while they run waits for them: the state before may have been used up.
+        """
+        if self._interrupted:
+            raise KeyboardInterrupt
+        start = time.perf_counter()
+        stack, visit = program(*arguments, jnp.asarray(limit, jnp.int32))
+        try:
+            visit = jax.device_get(visit)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            visit = jax.device_get(visit)
+        if jax.process_count() == 1 and program in self._compiled and visit.rounds:
+            each = (time.perf_counter() - start) / int(visit.rounds)
+            self.rounds = max(1, min(ROOM, int(1.0 / max(each, 1e-9))))
+        self._compiled.add(program)
+        return stack, visit
 
 
 def maximise(
-    ball: Ball,
-    value_and_gradient: Callable[[Tree], tuple[jax.Array, Tree]],
-    noise: jax.Array,
-    steps: jax.Array,
+    setting: Setting,
+    radius: jax.Array,
     tolerance: jax.Array,
     effort: Effort,
-) -> Found:
-    """The best rise of the loss over the ball in at most `steps` steps, from `effort.restarts` starts.
+    key: jax.Array,
+    direction: jax.Array | None,
+    report: Callable[[Search], None],
+    search: Search | None = None,
+) -> tuple[Search, bool]:
+    """The search after its budget is spent or its certificate found, and whether it was interrupted before that.
 
-    The first start is the trust-region maximiser of the quadratic model at the centre, the second the gradient
-    direction, the third the model's top eigenvector on the side that the first is not on, the others are uniform on the
-    horizontal sphere. `noise` holds `restarts + 1` Gaussian vectors.
+    `report` is called after every call of a compiled stage; `search` is one to be taken up again.
     """
-    dtype = noise.dtype
-    eps = jnp.finfo(dtype).eps
-    origin = jnp.zeros_like(noise[0])
-
-    def metric_gradient(delta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        params, pull_back = jax.vjp(ball.embed, delta)
-        value, covector = value_and_gradient(params)
-        return jnp.asarray(value).astype(dtype), ball.gradient(pull_back(covector)[0])
-
-    def hessian_vector(v: jax.Array) -> jax.Array:
-        return jax.jvp(lambda delta: metric_gradient(delta)[1], (origin,), (v,))[1]
-
-    base, g0 = metric_gradient(origin)
-    g0 = jnp.where(finite(g0), g0, 0.0)
-    steepness_at_centre = ball.norm(g0)
-
-    def resolution(rise: jax.Array) -> jax.Array:
-        """What rounding of the loss hides."""
-        return 4 * eps * (jnp.abs(base) + jnp.abs(rise))
-
-    def plan(lane: Lane, start: jax.Array, given: jax.Array) -> Lane:
-        """The lane with its next candidate, stopped if there is a certificate that none is needed."""
-        here = lane.here
-        step = propose(ball, lane.known, here.x, here.gradient, g0, lane.damping)
-        # First-order conditions: zero gradient inside; on the sphere, gradient = multiplier * x with multiplier >= 0.
-        normal, size = ball.unit(here.x)
-        pressure = ball.inner(normal, here.gradient)
-        on_sphere = (size >= ball.radius * (1 - 1e-5)) & (pressure > 0)
-        tangent = here.gradient - jnp.where(on_sphere, pressure, 0.0) * normal
-        steepness = ball.norm(here.gradient)
-        stationary = ball.norm(tangent) <= tolerance * jnp.maximum(steepness, steepness_at_centre)
-        # A saddle satisfies them too; the model must not see a way up either.
-        settled = step.promise <= tolerance * jnp.maximum(jnp.abs(here.rise), resolution(here.rise))
-        hidden = step.damped_promise <= 0.25 * resolution(here.rise)
-        done = jnp.where(stationary & (settled | hidden), STATIONARY, jnp.where(hidden, ROUNDING, RUNNING))
-        # Looking around: the linear-maximisation step, from wherever the last one led.
-        direction, _ = ball.unit(here.gradient)
-        long = ball.radius * direction
-        looking = lane.look > 0
-        candidate = jnp.where(looking, long, step.candidate)
-        return lane._replace(
-            candidate=jnp.where(given, start, candidate),
-            promise=step.promise,
-            top=step.top,
-            done=jnp.where(given | (looking & ~stationary), RUNNING, done).astype(jnp.int32),
-        )
-
-    def digest(lane: Lane, value: jax.Array, gradient: jax.Array, forced: jax.Array) -> Lane:
-        """The lane after the loss and its gradient at its candidate are known."""
-        here, best = lane.here, lane.best
-        there = Place(lane.candidate, value - base, gradient)
-        good = jnp.isfinite(value) & finite(gradient)
-        looking = (lane.look > 0) | forced
-        step = there.x - here.x
-        length = ball.norm(step)
-        known = learn(ball, lane.known, step, gradient - here.gradient)
-        known = select(good, known, lane.known)
-
-        safe_length = jnp.where(length > 0, length, 1.0)
-        gain = there.rise - here.rise
-        # The curvature the model would have needed along the step to be right: half of it is added as damping.
-        missing = jnp.maximum(2 * (lane.promise - gain) / safe_length**2, 0.0)
-        steepness = ball.norm(here.gradient) / safe_length
-        raised = jnp.maximum(4 * lane.damping, lane.damping + 0.5 * missing)
-        lowered = jnp.where(lane.damping < 1e-3 * steepness, 0.0, 0.25 * lane.damping)
-        ratio = gain / jnp.where(lane.promise > 0, lane.promise, 1.0)
-        damping = jnp.where(ratio < 0.25, raised, jnp.where(ratio > 0.75, lowered, lane.damping))
-        # No value to compare with: a step at most a quarter as long, whatever the model believes.
-        damping = jnp.where(good, damping, 4 * (lane.damping + steepness) + lane.top)
-        damping = jnp.where(looking & good, 0.0, damping)
-
-        # The start replaces the centre as the best place of its lane, even if it lies lower: lanes stay different.
-        higher = good & (forced | (there.rise > best.rise))
-        pays = good & (forced | (there.rise > best.rise + PAYS * jnp.abs(best.rise)))
-        look = jnp.where(lane.look > 0, jnp.where(pays, PATIENCE, jnp.where(good, lane.look - 1, 0)), 0)
-        best = select(higher, there, best)
-        here = select(good & (look > 0), there, best)
-        return lane._replace(here=here, best=best, look=look.astype(jnp.int32), damping=damping, known=known)
-
-    known = lanczos(ball, hessian_vector, g0, ball.horizontal(noise[0]), effort.curvature, effort.memory)
-    starts, given = _starts(ball, known, g0, noise[1:], effort)
-    # Only the starts that come from the model at the centre trust it: the others would be led back to its maximiser.
-    modelled = jnp.isin(jnp.arange(effort.restarts), jnp.asarray([0, 2])) & bool(effort.curvature)
-    nothing = nothing_known(effort.memory, origin)
-    zero, integer = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
-    centre = Place(origin, zero, g0)
-
-    def lane_at_centre(own: jax.Array) -> Lane:
-        look = jnp.where(own, 0, PATIENCE).astype(jnp.int32)
-        return Lane(centre, centre, look, zero, select(own, known, nothing), origin, zero, zero, integer)
-
-    def unfinished(state: State) -> jax.Array:
-        i, _, lanes, *_ = state
-        return (i < steps) & jnp.any(lanes.done == RUNNING) & jnp.isfinite(base)
-
-    def advance(state: State) -> State:
-        i, spent, lanes, history, nonfinite, steepest = state
-        planned = jax.vmap(plan)(lanes, starts, given & (i == 0))
-        lanes = jax.vmap(select)(lanes.done == RUNNING, planned, lanes)
-        live = lanes.done == RUNNING
-
-        def look(lanes: Lane) -> tuple[Lane, jax.Array]:
-            values, gradients = jax.vmap(metric_gradient)(lanes.candidate)
-            bad = ~(jnp.isfinite(values) & jax.vmap(finite)(gradients))
-            digested = jax.vmap(digest, in_axes=(0, 0, 0, None))(lanes, values, gradients, i == 0)
-            return jax.vmap(select)(live, digested, lanes), jnp.sum(bad & live, dtype=jnp.int32)
-
-        # A step that only finds out that every lane is done costs no gradient.
-        any_live = jnp.any(live)
-        lanes, bad = lax.cond(any_live, look, lambda lanes: (lanes, integer), lanes)
-        history = history.at[i + 1].set(jnp.maximum(history[i], jnp.max(lanes.best.rise)))
-        steepest = jnp.maximum(steepest, jnp.max(jax.vmap(ball.norm)(lanes.best.gradient)))
-        return i + 1, spent + any_live.astype(jnp.int32), lanes, history, nonfinite + bad, steepest
-
-    lanes = jax.vmap(lane_at_centre)(modelled)
-    history = jnp.zeros(effort.longest + 1, dtype)
-    _, spent, lanes, history, nonfinite, steepest = lax.while_loop(
-        unfinished, advance, (integer, integer, lanes, history, integer, steepness_at_centre)
-    )
-    rises = lanes.best.rise
-    winner = jnp.argmax(rises)
-    above = rises[winner] > 0
-    delta = jnp.where(above, lanes.best.x[winner], 0.0)
-    rise = jnp.where(above, rises[winner], 0.0)
-    return Found(delta, rise, base, spent, history, rises, lanes.done[winner], nonfinite, steepest)
+    if search is None:
+        search = _begin(setting, radius, effort, key)
+    try:
+        if np.isfinite(search.base):
+            for following in _stages(setting, radius, tolerance, effort, direction, search):
+                search = following
+                report(search)
+    except KeyboardInterrupt:
+        return search, True
+    return search, False
 
 
-def _starts(
-    ball: Ball, known: Curvature, g0: jax.Array, noise: jax.Array, effort: Effort
-) -> tuple[jax.Array, jax.Array]:
-    """The first candidates of all restarts, and which lanes have one: the others begin at their model's maximiser."""
+def _noise(seed: Any, number: int, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    return draw(jax.random.fold_in(jax.random.key(int(seed)), number), shape, dtype)
 
-    def on_sphere(v: jax.Array) -> jax.Array:
-        return ball.radius * ball.unit(v)[0]
 
-    starts = jax.vmap(lambda v: on_sphere(ball.horizontal(v)))(noise)
-    given = [True] * effort.restarts
-
-    def replace(i: int, direction: jax.Array) -> None:
-        # Without a gradient there is no uphill, without curvature no eigenvector: there the noise stays.
-        nonlocal starts
-        start = on_sphere(direction)
-        starts = starts.at[i].set(jnp.where(ball.norm(start) > 0.5 * ball.radius, start, starts[i]))
-
-    uphill = 1 if effort.curvature else 0
-    if uphill < effort.restarts:
-        replace(uphill, g0)
+def _begin(setting: Setting, radius: jax.Array, effort: Effort, key: jax.Array) -> Search:
+    size, dtype = setting.layout.size, setting.layout.dtype
+    if effort.single:
+        base, steepness, pool = setting.program(_single_centre, None)(radius)
+        none = np.zeros(0, dtype)
+        return Search(
+            np.uint32(0), np.asarray(radius), np.asarray(base), none, None, pool, None, np.zeros(1), 1, 0,
+            float(steepness),
+        )  # fmt: skip
+    noise, count = None, jnp.asarray(effort.curvature, jnp.int32)
+    seed = np.asarray(jax.random.bits(key, (), jnp.uint32))
     if effort.curvature:
-        given[0] = False
-        if effort.restarts > 2:
-            top = top_direction(ball, known)
-            replace(2, jnp.where(ball.inner(top, g0) > 0, -1.0, 1.0) * top)
-    return starts, jnp.asarray(given)
+        noise = replicated(setting.mesh, _noise(seed, 2**31, (size,), dtype))
+    base, gradient, steepness, known = setting.program(_centre, effort.memory)(radius, noise, count)
+    pool = _nobody(effort.kept + effort.width, gradient)
+    history = np.zeros(1 + effort.curvature)
+    centre = (np.asarray(base), gradient, known)
+    return Search(seed, np.asarray(radius), *centre, pool, None, history, 0, 0, float(steepness))
+
+
+def _stages(
+    setting: Setting, radius: jax.Array, tolerance: jax.Array, effort: Effort, direction: Any, search: Search
+) -> Iterator[Search]:
+    """The states that follow, one after each call of a compiled stage."""
+    pace = Pace()
+    if effort.single:
+        yield from _single_stages(setting, radius, tolerance, effort, search, pace)
+        return
+    centre = (radius, search.base, search.gradient)
+    exploring = setting.program(_explore, effort.width)
+    while search.climbs is None:
+        left = effort.budget - search.spent
+        ages = np.asarray(search.pool.age)
+        young = ages[(ages >= 0) & (ages < YOUNG)]
+        if not young.size and search.planted < effort.starts and left >= effort.width:
+            shape = (effort.width, setting.layout.size)
+            noise = replicated(setting.mesh, _noise(search.seed, search.planted, shape, radius.dtype))
+            pool = _planted(search.pool, search.gradient, direction, noise, search.planted)
+            search = replace(search, pool=pool, planted=search.planted + effort.width)
+            continue
+        rounds = int(YOUNG - young.min()) if young.size else (left - effort.reserve) // effort.width
+        limit = min(rounds, left // effort.width, pace.rounds)
+        if limit <= 0:
+            break
+        grown = YOUNG if search.planted < effort.starts else GROWN
+        pool, visit = pace.run(exploring, *centre, search.pool, jnp.asarray(grown, jnp.int32), limit=limit)
+        search = _after(replace(search, pool=pool), visit, effort.width)
+        yield search
+        if not young.size and int(visit.rounds) < limit:
+            break
+    if search.climbs is None and search.spent < effort.budget:
+        climbs = _climbers(search.gradient, search.pool, effort.climbs, search.known, effort.memory)
+        search = replace(search, climbs=climbs)
+    climbing = setting.program(_climb, None)
+    while search.climbs is not None and search.spent < effort.budget:
+        limit = min(effort.budget - search.spent, pace.rounds)
+        climbs, visit = pace.run(climbing, *centre, search.climbs, tolerance, limit=limit)
+        search = _after(replace(search, climbs=climbs), visit, 1)
+        yield search
+        if int(visit.rounds) < limit:
+            break
+
+
+def _single_stages(
+    setting: Setting, radius: jax.Array, tolerance: jax.Array, effort: Effort, search: Search, pace: Pace
+) -> Iterator[Search]:
+    """The states of a single ascent; each is used up by the next."""
+    ascending = setting.program(_single, None, donated=2)
+    while search.spent < effort.budget:
+        limit = min(effort.budget - search.spent, pace.rounds)
+        pool, visit = pace.run(ascending, radius, search.base, search.pool, tolerance, limit=limit)
+        search = _after(replace(search, pool=pool), visit, 1)
+        yield search
+        if int(visit.rounds) < limit or float(pool.side[0]):
+            break
+
+
+def _after(search: Search, visit: Visit, width: int) -> Search:
+    """The search with what a stage reports; every round spends `width` gradients."""
+    seen = np.repeat(np.asarray(visit.history[: int(visit.rounds)], float), width)
+    history = np.maximum.accumulate(np.concatenate([search.history, seen]))
+    nonfinite = int(search.nonfinite) + int(visit.nonfinite)
+    steepest = max(float(search.steepest), float(visit.steepest))
+    return replace(search, history=history, nonfinite=nonfinite, steepest=steepest)
+
+
+def _centre(problem: Problem, memory: int, radius: jax.Array, noise: jax.Array | None, count: jax.Array) -> tuple:
+    """The loss and its gradient at the centre, its norm, and what Hessian-vector products there tell."""
+    look = _look(problem, radius, 0.0, None)
+    origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
+    base, gradient = look.at(origin)
+    gradient = jnp.where(finite(gradient), gradient, 0.0)
+    known = None
+    if noise is not None:
+        known = lanczos(look.ball, problem.hessian_vector, gradient, look.ball.horizontal(noise), count, memory)
+    return base, gradient, look.ball.norm(gradient), known
+
+
+def _explore(
+    problem: Problem, width: int, radius: Any, base: Any, gradient: Any, pool: Explorer, grown: Any, limit: Any
+) -> tuple:
+    return explore(_look(problem, radius, base, gradient), pool, width, grown, limit)
+
+
+def _climb(
+    problem: Problem, _: None, radius: Any, base: Any, gradient: Any, stack: Climber, tolerance: Any, limit: Any
+) -> tuple:
+    return climb(_look(problem, radius, base, gradient), stack, tolerance, limit)
+
+
+def _single_centre(problem: Problem, _: None, radius: Any) -> tuple:
+    origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
+    return at_centre(_look(problem, radius, 0.0, None), origin)
+
+
+def _single(
+    problem: Problem, _: None, radius: Any, base: Any, pool: Explorer, tolerance: Any, limit: Any
+) -> tuple[Explorer, Visit]:
+    return ascend(_look(problem, radius, base, None), pool, tolerance, limit)
+
+
+def _look(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
+    ball = problem.ball._replace(radius=radius)
+
+    def at(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        params, pull_back = jax.vjp(ball.embed, x)
+        value, covector = problem.value_and_gradient(params)
+        return jnp.asarray(value).astype(x.dtype), ball.gradient(pull_back(covector)[0])
+
+    base = jnp.asarray(base, problem.layout.dtype)
+    return Look(ball, at, base, gradient, spread_restarts(problem.mesh))
+
+
+# Programs of their own: they depend on sizes only, and are compiled once for all losses.
+draw = jax.jit(jax.random.normal, static_argnums=(1, 2))
+_planted = jax.jit(plant)
+_nobody = jax.jit(nobody, static_argnums=0)
+_climbers = jax.jit(climbers, static_argnums=(2, 4))

@@ -14,12 +14,17 @@ from quotax.sharpness.vectors import Tree
 Loss = Callable[..., Any]
 
 
-def mean_over_chunks(function: Callable[[Any], Any], batch: Any, microbatch: int | None) -> Any:
+def mean_over_chunks(
+    function: Callable[[Any], Any],
+    batch: Any,
+    microbatch: int | None,
+    place: Callable[[Any], Any] = lambda part: part,
+) -> Any:
     """`function(batch)` for a function that is a mean over examples, at the memory of one chunk.
 
     With N = q c + s examples in chunks of c, the mean is `(c sum_i f(chunk_i) + s f(rest)) / N`: the remainder is
     weighted by its own size, so the result depends on c through rounding only. Chunks are cut out of the batch where it
-    lies; it is neither padded nor copied.
+    lies; it is neither padded nor copied. `place` says on which devices a chunk goes.
     """
     count = jax.tree.leaves(batch)[0].shape[0]
     if microbatch is None or microbatch >= count:
@@ -27,7 +32,7 @@ def mean_over_chunks(function: Callable[[Any], Any], batch: Any, microbatch: int
     whole, rest = divmod(count, microbatch)
 
     def weighted(start: Any, size: int) -> Any:
-        part = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), batch)
+        part = place(jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), batch))
         return jax.tree.map(lambda leaf: (size / count) * leaf, function(part))
 
     out = jax.eval_shape(lambda: weighted(0, microbatch))
@@ -39,9 +44,11 @@ def mean_over_chunks(function: Callable[[Any], Any], batch: Any, microbatch: int
     return jax.tree.map(jnp.add, total, weighted(whole * microbatch, rest)) if rest else total
 
 
-def value_and_gradient(loss: Loss, batch: Any, microbatch: int | None) -> Callable[[Tree], tuple[jax.Array, Tree]]:
+def value_and_gradient(
+    loss: Loss, batch: Any, microbatch: int | None, place: Callable[[Any], Any] = lambda part: part
+) -> Callable[[Tree], tuple[jax.Array, Tree]]:
     """The map `params -> (L, dL)`; differentiating it forwards keeps the memory of one chunk."""
     derivative = jax.value_and_grad(loss)
     if batch is None:
         return derivative
-    return lambda params: mean_over_chunks(lambda part: derivative(params, part), batch, microbatch)
+    return lambda params: mean_over_chunks(lambda part: derivative(params, part), batch, microbatch, place)

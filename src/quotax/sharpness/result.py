@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from quotax.sharpness.invariance import Spread
+
 
 @dataclass(frozen=True)
 class Sharpness:
@@ -15,16 +17,30 @@ class Sharpness:
     Attributes:
         value: the rise at `perturbation`; never negative, because `delta = 0` counts as visited.
         perturbation: where it is reached: shaped like the parameters, inside the ball, horizontal if a space was given.
+            For a geodesic ball, the initial velocity: `space.geodesic(params, perturbation).end` is the point.
         evaluations: gradients spent; a Hessian-vector product counts as one, a value with its gradient as one.
-        history: the best rise so far, before the first step and after each; it never decreases.
+        history: the best rise after each gradient, from 0 at the centre; it never decreases.
         status: why the search stopped, for the restart that won: `"stationary"` (the first-order conditions of the
             ball hold to the tolerance, and the quadratic model sees no way up), `"rounding"` (the steps left would
-            gain less than the loss can resolve), `"budget"` (`steps` ran out), `"flat"` (no visited point differs
-            from the centre), `"loss is nan at params"` and `"loss is inf at params"`.
+            gain less than the loss can resolve), `"budget"` (ran out), `"flat"` (no visited point differs
+            from the centre), `"domain"` (the best point lies at the edge of the metric's domain, which the geodesic
+            ball exceeds: the search was restricted to what is inside), `"loss is nan at params"` and `"loss is inf at
+            params"`.
         radius: the ball's radius.
         base: the loss at the centre.
         restart_values: the rise each restart ended with. Their spread is evidence, not a bound, on what was missed.
         nonfinite: visited points where the loss or its gradient was not finite; none of them is ever selected.
+        gap: what is known or supposed to be possible, minus `value`.
+        gap_kind: which of the two: exact for quadratic losses, the quadratic model's maximum (with `bound=True`), or
+            the spread over restarts, which is evidence and no bound.
+        state: of the search, a pytree of arrays to take it up again with `state=`: kept if it was interrupted, or on
+            request.
+        invariant: whether this measure is a function on the quotient, the same for every representative of an orbit:
+            True is proved, False is refuted, None is not known.
+        reason: why.
+        kink: whether second differences along the perturbation fail to converge: the loss has kinks within the ball,
+            and its Hessian does not describe it there. None where rounding hides the answer.
+        spread: the values at random representatives, if asked for.
     """
 
     value: float
@@ -36,12 +52,34 @@ class Sharpness:
     base: float
     restart_values: np.ndarray = field(repr=False)
     nonfinite: int = 0
+    gap: float = float("nan")
+    gap_kind: str = ""
+    state: Any = field(default=None, repr=False)
+    invariant: bool | None = None
+    reason: str = ""
+    kink: bool | None = None
+    spread: Spread | None = None
 
     def __str__(self) -> str:
-        """One readable line."""
+        """One readable line, and one more for each thing to know about it."""
         text = f"sharpness {self.value:.6g} at radius {self.radius:g} ({self.status}, {self.evaluations} gradients"
         if self.restart_values.size > 1:
             text += f"; {self.restart_values.size} restarts from {self.restart_values.min():.6g}"
         if self.nonfinite:
             text += f"; the loss was not finite at {self.nonfinite} visited points"
-        return text + ")"
+        lines = [text + ")"]
+        if self.kink:
+            lines.append("kinks: the loss bends at points, not smoothly; its Hessian does not describe this ball")
+        if self.reason:
+            lines.append(f"{FUNCTION[self.invariant]}: {self.reason}")
+        if self.spread is not None:
+            lines.append(str(self.spread))
+        return "\n".join(lines)
+
+
+FUNCTION = {
+    True: "a function on the quotient",
+    False: "not a function on the quotient",
+    None: "not known to be a function on the quotient",
+}
+"""What `invariant` says, in words."""

@@ -1,0 +1,70 @@
+"""How a budget of gradients is spent: what is divided among models, starts and climbs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BUDGET = 200
+"""Gradients, unless said otherwise."""
+
+# Vectors that the explorers that are kept, and the climbers' memories, may take, in bytes.
+MEMORY_BYTES = 2**30
+LONGEST_MEMORY = 20
+
+# Short ascents that run as one batch and that are kept, and climbs: the same for all budgets, which share one program.
+WIDTH = 2
+KEPT = 12
+CLIMBS = 3
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How to spend a budget of gradients.
+
+    `starts` short ascents, `width` at a time, of which the `kept` best stay in memory; then `climbs` of them, each with
+    a memory of `memory` directions, and one from the model that `curvature` Hessian-vector products give.
+    """
+
+    budget: int
+    curvature: int
+    starts: int
+    width: int
+    kept: int
+    climbs: int
+    memory: int
+
+    @property
+    def single(self) -> bool:
+        """Whether one ascent at the memory of a few vectors is all there is room for."""
+        return self.kept < CLIMBS
+
+    @property
+    def reserve(self) -> int:
+        """Gradients that only climbers may spend."""
+        return self.budget // 4
+
+
+def plan(
+    budget: int, size: int, itemsize: int, curvature: int | None, restarts: int | None, memory: int | None
+) -> Effort:
+    """The division of a budget, where the caller has not said otherwise.
+
+    Nearly half goes to short ascents of four gradients: which of the local maxima a search ends at matters more than
+    how exactly it gets there. The model at the centre comes only with budgets that leave room for it. Networks of which
+    a handful of copies would take more than `MEMORY_BYTES` get a single ascent.
+    """
+    if memory is None:
+        vectors = MEMORY_BYTES // (2 * (CLIMBS + 1) * size * itemsize)
+        memory = max(1, min(LONGEST_MEMORY, vectors))
+    memory = min(memory, size)
+    if curvature is None:
+        curvature = 0 if budget < 40 else min(6, budget // 15)
+    curvature = min(curvature, memory, max(budget - 2, 0))
+    if restarts is None:
+        restarts = max(2, int((0.45 if budget < 150 else 0.6) * budget) // 4)
+    kept = min(KEPT, MEMORY_BYTES // (2 * size * itemsize))
+    if kept < CLIMBS:
+        return Effort(budget, 0, 1, 1, kept, 0, 1)
+    # Even the smallest budget looks at one start.
+    width = max(1, min(WIDTH, restarts, budget - 1 - curvature))
+    return Effort(budget, curvature, restarts, width, kept, CLIMBS, memory)

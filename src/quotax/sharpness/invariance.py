@@ -1,0 +1,149 @@
+"""Whether a measure is a function on the quotient: what is proved, what is refuted, and what random elements show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.errors import SharpnessError
+from quotax.sharpness.setting import Setting
+from quotax.sharpness.vectors import Tree, layout
+
+# Lengths that differ by more than this many square roots of the rounding unit differ.
+LOOSE = 30
+
+PROBES = 3
+"""Random group elements that the numerical checks try."""
+
+
+class Verdict(NamedTuple):
+    """True: proved; False: refuted; None: not known. And why."""
+
+    invariant: bool | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A measure at random representatives of one orbit, `space.act(params, space.random_element(key, scale))`.
+
+    Attributes:
+        values: what it is there.
+        relative: the largest minus the smallest, over the largest absolute value. Zero for a function on the quotient,
+            up to rounding, and up to the search or the sampling that the measure itself is made with.
+        scale: of the random elements.
+    """
+
+    values: np.ndarray
+    relative: float
+    scale: float
+
+    def __str__(self) -> str:
+        """One readable line."""
+        low, high = float(self.values.min()), float(self.values.max())
+        return f"{self.values.size} representatives: {low:.6g} to {high:.6g}, relative spread {self.relative:.1e}"
+
+
+def spread(
+    call: str, space: Any, params: Tree, measure: Callable[[Tree], float], count: int, scale: float, key: jax.Array
+) -> Spread:
+    """The measure at `count` random representatives."""
+    if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
+        raise SharpnessError(
+            f"`{call}` needs space= with `act` and `random_element` for representatives={count}, got "
+            f"{type(space).__name__}; to measure the full ball along the orbits of a space, pass ball='full' with it."
+        )
+    values = np.asarray(
+        [measure(space.act(params, space.random_element(k, scale=scale))) for k in jax.random.split(key, count)]
+    )
+    largest = float(np.max(np.abs(values)))
+    relative = float(values.max() - values.min()) / largest if largest > 0 else 0.0
+    return Spread(values, relative, scale)
+
+
+def verdict(setting: Setting) -> Verdict:
+    """Whether the ball at `g . theta` is the image of the ball at `theta`, for every group element."""
+    space, length = setting.space, setting.length
+    if space is None:
+        return Verdict(None, "no space was given")
+    certificate = getattr(space, "metric_certificate", None)
+    name = getattr(space, "metric_name", "its metric")
+    if setting.kind == "full":
+        if length is None and name == "euclidean" and certificate:
+            return Verdict(True, "the full Euclidean ball, and every action is a Euclidean isometry (proved)")
+        return _lengths_kept(setting, length or (lambda params, v: jnp.linalg.norm(layout(v).flat(v))))
+    if certificate is None:
+        return Verdict(None, f"{type(space).__name__} has no metric_certificate")
+    if not certificate:
+        said = getattr(certificate, "status", "not proved")
+        known = False if said == "refuted" else None
+        why = "; ".join(getattr(certificate, "steps", ()))
+        return Verdict(
+            known, f"that the {name} metric is invariant under the group is {said}" + (f" ({why})" if why else "")
+        )
+    proved = f"the {name} metric is invariant under the group (proved)"
+    if setting.kind == "geodesic":
+        return Verdict(True, proved + ", and so are its geodesics")
+    bend = _bend(setting)
+    if bend is None:
+        return Verdict(None, proved + ", but the space has no group elements to check that it maps lines to lines")
+    if bend > _tolerance(setting):
+        return Verdict(
+            False,
+            f"the {name} metric is invariant, but an action is not affine (a straight step bends by {bend:.1e} "
+            f"relative), so linear balls are not mapped to linear balls; use ball='geodesic'",
+        )
+    return Verdict(True, proved + ", and the actions map straight lines to straight lines (checked at random elements)")
+
+
+def _tolerance(setting: Setting) -> float:
+    return LOOSE * float(jnp.finfo(setting.layout.dtype).eps) ** 0.5
+
+
+def _random_steps(setting: Setting) -> list[tuple[Callable[[Tree], Tree], Tree]] | None:
+    """Some group actions `params -> g . params`, each with a direction to try it on."""
+    space = setting.space
+    if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
+        return None
+    steps = []
+    for key in jax.random.split(jax.random.key(20), PROBES):
+        one, two = jax.random.split(key)
+        element = space.random_element(one, scale=0.5)
+        v = setting.layout.nested(jax.random.normal(two, (setting.layout.size,), setting.layout.dtype))
+        steps.append((lambda params, element=element: space.act(params, element), v))
+    return steps
+
+
+def _bend(setting: Setting) -> float | None:
+    """How far `g . (theta + v) - g . theta` is from the derivative of the action along v, relative."""
+    steps = _random_steps(setting)
+    if steps is None:
+        return None
+    worst = 0.0
+    for act, v in steps:
+        start, push = jax.jvp(act, (setting.params,), (v,))
+        end = act(jax.tree.map(jnp.add, setting.params, v))
+        flat = layout(push).flat
+        error = jnp.linalg.norm(flat(end) - flat(start) - flat(push))
+        worst = max(worst, float(error / (jnp.linalg.norm(flat(end)) + jnp.linalg.norm(flat(push)))))
+    return worst
+
+
+def _lengths_kept(setting: Setting, length: Callable[[Tree, Tree], Any]) -> Verdict:
+    steps = _random_steps(setting)
+    if steps is None:
+        return Verdict(None, "the space has no group elements to compare lengths with")
+    worst = 0.0
+    for act, v in steps:
+        moved, push = jax.jvp(act, (setting.params,), (v,))
+        before, after = float(length(setting.params, v)), float(length(moved, push))
+        worst = max(worst, abs(after - before) / max(before, after))
+    if worst > _tolerance(setting):
+        reason = f"the group does not keep this ball: a random element changes a length in it by {100 * worst:.0f} %"
+        return Verdict(False, reason)
+    return Verdict(None, f"{PROBES} random group elements keep the lengths of this ball; that is not a proof")

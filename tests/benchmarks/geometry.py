@@ -1,0 +1,232 @@
+"""How long projections take at real sizes: `python tests/benchmarks/geometry.py [--smoke]`.
+
+Every network is measured in a process of its own, in float32. Times are given as multiples of one pass over the
+parameters (`x * 1.0000001`, jitted), measured beside; memory as a multiple of the parameters, beyond them. The residual
+is the vertical part left in a horizontal vector, computed in NumPy in float64, relative to the vector.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LIMITS = {"mlp": (6, 40, 5), "gpt2 heads": (12, 40, 5), "gpt2 gains": (12, 40, 5)}
+"""The multiples that are aimed at: one projection, factoring, memory."""
+
+GPT2 = {"blocks": 12, "d": 768, "head": 12, "k": 64, "f": 3072, "vocab": 50257, "t": 1024}
+SIZES = {
+    "mlp": {"layers": 5, "x": 784, "h1": 1165, "h2": 1165, "h3": 1165, "h4": 1165, "y": 10},
+    "gpt2 heads": GPT2,
+    "gpt2 gains": GPT2,
+    "rms residual": GPT2,
+}
+SMALL_GPT2 = {"blocks": 2, "d": 96, "head": 3, "k": 32, "f": 192, "vocab": 100, "t": 16}
+SMALL = {
+    "mlp": {"layers": 5, "x": 20, "h1": 300, "h2": 300, "h3": 300, "h4": 300, "y": 10},
+    "gpt2 heads": SMALL_GPT2,
+    "gpt2 gains": SMALL_GPT2,
+    "rms residual": SMALL_GPT2,
+}
+
+
+def build(name, sizes):
+    """The sized network, and its quotient; a symmetry of every kind is verified first."""
+    import networks
+
+    import quotax as qx
+    from quotax.geometry import QuotientSpace
+    from quotax.geometry.metrics import Euclidean
+    from quotax.lower import lower_action
+
+    sizes = dict(sizes)
+    if name == "mlp":
+        layers = sizes.pop("layers")
+        model, claims = networks.relu_mlp(layers)
+        small, verified = networks.relu_mlp(2)
+    else:
+        blocks = sizes.pop("blocks")
+        make = networks.rms_decoder if name == "rms residual" else networks.gpt2
+        model, claims, more = make(blocks)
+        small, verified, more_verified = make(1)
+        if name != "gpt2 heads":
+            claims, verified = claims + more, verified + more_verified
+    # Every block (every layer) has the same symmetries: those of the first are verified, on a network of one.
+    proofs = {}
+    for symmetry in verified:
+        proofs[kind(symmetry.name)] = certificate = qx.verify(small, symmetry)
+        assert certificate, certificate
+    network = model.at(**sizes)
+    families = [lower_action(claim.bind(model.params), model.params, network.sizes) for claim in claims]
+    certificates = [proofs[kind(claim.name)] for claim in claims]
+    # What `qx.quotient` makes, without asking whether the metric is invariant: the Euclidean one is not.
+    refuted = lambda: qx.Certificate("the euclidean metric is invariant", "refuted", "not asked here")
+    return network, QuotientSpace(network, model.params, families, certificates, Euclidean(families), refuted)
+
+
+def kind(name):
+    """The name of a symmetry without the number of its block or layer."""
+    return "".join(letter for letter in name if not letter.isdigit())
+
+
+def seconds(call, repeats=7):
+    """The median time of a call that is already compiled."""
+    import jax
+
+    jax.block_until_ready(call())
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(call())
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def trim():
+    """Give unused memory back to the system, and forget the highest mark so far."""
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def highest():
+    """The most memory held since `trim`, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+
+def resident():
+    """The memory that the process holds now, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def measure(name, sizes):
+    """One row: times, memory, residual."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from quotax.trees import nest
+
+    network, space = build(name, sizes)
+    rng = np.random.default_rng(0)
+
+    def draw():
+        arrays = {}
+        for key, shape in network.shapes.items():
+            scale = 1 / shape[-1] ** 0.5 if len(shape) > 1 else 1.0
+            arrays[key] = jnp.asarray(rng.standard_normal(shape, np.float32) * np.float32(scale))
+        return nest(arrays)
+
+    params, v = draw(), draw()
+    count = network.num_parameters
+    copy = jax.jit(lambda x: jax.tree.map(lambda a: a * 1.0000001, x))
+    passing = seconds(lambda: copy(params))
+    start = time.perf_counter()
+    jax.block_until_ready(space.at(params).horizontal(v))
+    compiling = time.perf_counter() - start
+    factoring = seconds(lambda: space.at(params), 3)
+    # Everything is compiled: what is added from here on is what the projection itself holds.
+    trim()
+    before = resident() - 4 * count  # the vector that is projected counts as memory beyond the parameters
+    point = space.at(params)
+    once = seconds(lambda: point.horizontal(v))
+    h = point.horizontal(v)
+    peak = highest()
+    return {
+        "name": name,
+        "parameters": count,
+        "algebra": space.algebra_dim,
+        "pass ms": 1e3 * passing,
+        "project": once / passing,
+        "factor": factoring / passing,
+        "memory": (peak - before) / (4 * count),
+        "compile s": compiling,
+        "residual": residual(space, params, v, h),
+    }
+
+
+def dense():
+    """Beside it, on a size it can finish: NumPy's QR of all fields of a small MLP, and the projection with its Q."""
+    import jax
+    import numpy as np
+
+    from quotax.trees import nest
+
+    network, space = build("mlp", {"layers": 5, "x": 20, "h1": 100, "h2": 100, "h3": 100, "h4": 100, "y": 10})
+    rng = np.random.default_rng(0)
+    draw = lambda: nest({key: rng.standard_normal(shape, np.float32) for key, shape in network.shapes.items()})
+    params, v = draw(), draw()
+    point = space.at(params)
+    (part,) = space._parts
+    columns = jax.vmap(lambda c: part.field(point.arrays, c), out_axes=-1)(np.eye(part.dimension, dtype=np.float32))
+    matrix = np.concatenate([np.asarray(columns[key]).reshape(-1, part.dimension) for key in part.moved])
+    vector = np.concatenate([np.asarray(v[key]).ravel() for key in part.moved])
+    basis = np.linalg.qr(matrix)[0]
+    times = {
+        "factoring": (seconds(lambda: np.linalg.qr(matrix)[0], 3), seconds(lambda: space.at(params), 3)),
+        "projection": (seconds(lambda: vector - basis @ (basis.T @ vector)), seconds(lambda: point.horizontal(v))),
+    }
+    shown = "; ".join(f"{what} {1e3 * a:.1f} ms by dense QR, {1e3 * b:.1f} ms here" for what, (a, b) in times.items())
+    print(f"{network.num_parameters:,} parameters, {part.dimension} fields: {shown}")
+
+
+def residual(space, params, v, h):
+    """`|vertical(h)| / |v|` in float64: by the same code where the parameters are many, with an independent norm."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from quotax.trees import named
+
+    with jax.enable_x64(True):
+        wide = lambda tree: {key: jnp.asarray(np.asarray(a, np.float64)) for key, a in named(tree).items()}
+        point = space.at(wide(params))
+        left = point.vertical(wide(h))
+        size = lambda tree: np.sqrt(sum(float(np.sum(np.asarray(a, np.float64) ** 2)) for a in jax.tree.leaves(tree)))
+        return size(left) / size(v)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="small sizes, as in CI")
+    parser.add_argument("--row", help="measure one row here and print it as JSON")
+    parser.add_argument("rows", nargs="*", help="the rows to measure; all of them by default")
+    arguments = parser.parse_args()
+    table = SMALL if arguments.smoke else SIZES
+    if arguments.row == "dense":
+        dense()
+        return
+    if arguments.row:
+        print(json.dumps(measure(arguments.row, table[arguments.row])))
+        return
+    print(
+        f"{'network':14s} {'parameters':>11s} {'algebra':>8s} {'pass':>9s} {'project':>9s} {'factor':>9s} "
+        f"{'memory':>8s} {'residual':>9s} {'compile':>8s}"
+    )
+    for name in arguments.rows or [*table, "dense"]:
+        command = [sys.executable, __file__, "--row", name, *(["--smoke"] if arguments.smoke else [])]
+        # LAPACK's threads and XLA's get in each other's way: 144 eigenvalue problems of size 64 take 40 times longer.
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode:
+            sys.exit(done.stderr)
+        if name == "dense":
+            print(done.stdout.splitlines()[-1])
+            continue
+        row = json.loads(done.stdout.splitlines()[-1])
+        print(
+            f"{name:14s} {row['parameters']:11,d} {row['algebra']:8,d} {row['pass ms']:6.1f} ms {row['project']:8.1f}x "
+            f"{row['factor']:8.1f}x {row['memory']:7.1f}x {row['residual']:9.1e} {row['compile s']:6.1f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

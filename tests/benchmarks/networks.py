@@ -1,0 +1,138 @@
+"""The networks that the geometry is timed on: a ReLU MLP, a decoder like GPT-2, and a pre-RMSNorm decoder."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+import quotax as qx
+
+
+def relu_mlp(layers):
+    """`layers` weight matrices with biases and ReLU between them; one positive scaling per hidden unit."""
+    axes = ["x", *(f"h{i}" for i in range(1, layers)), "y"]
+    params = {}
+    for i in range(1, layers + 1):
+        params |= {f"W{i}": f"{axes[i]} {axes[i - 1]}", f"b{i}": axes[i]}
+
+    @qx.architecture(params=params, inputs={"x": "x"})
+    def mlp(p, x):
+        for i in range(1, layers):
+            x = jax.nn.relu(p[f"W{i}"] @ x + p[f"b{i}"])
+        return p[f"W{layers}"] @ x + p[f"b{layers}"]
+
+    def scaling(i):
+        action = {f"W{i}": f"g @ W{i}", f"b{i}": f"g @ b{i}", f"W{i + 1}": f"W{i + 1} @ inv(g)"}
+        return qx.Symmetry(f"scale{i}", qx.PositiveDiagonal(f"h{i}"), action)
+
+    return mlp, [scaling(i) for i in range(1, layers)]
+
+
+def _layer_norm(z, gain, shift):
+    z = z - z.mean(-1, keepdims=True)
+    return gain * z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + 1e-5) + shift
+
+
+def _causal(q, k, v):
+    scores = jnp.einsum("htk,hsk->hts", q, k)
+    past = jnp.tril(jnp.ones(scores.shape[1:]))
+    return jnp.einsum("hts,hsk->htk", jax.nn.softmax(jnp.where(past > 0, scores, -jnp.inf), -1), v)
+
+
+def gpt2(blocks):
+    """The decoder of GPT-2: learned positions, layer norms with gain and shift, biases everywhere, a tied embedding."""
+    block = {
+        **dict.fromkeys("QKVO", "head k d"),
+        **{f"b{n}": "head k" for n in "QKV"},
+        **dict.fromkeys(("bO", "gain1", "shift1", "gain2", "shift2", "b2"), "d"),
+        "W1": "f d",
+        "b1": "f",
+        "W2": "d f",
+    }
+    names = [f"block{i}" for i in range(blocks)]
+    params = {"E": "vocab d", "P": "t d", **dict.fromkeys(names, block), "gain": "d", "shift": "d"}
+
+    @qx.architecture(params=params, inputs={"tokens": qx.Tokens("t", below="vocab")})
+    def decoder(p, tokens):
+        x = p["E"][tokens] + p["P"]
+        for n in names:
+            w = p[n]
+            z = _layer_norm(x, w["gain1"], w["shift1"])
+            q, k, v = (jnp.einsum("hkd,td->htk", w[m], z) + w[f"b{m}"][:, None] for m in "QKV")
+            x = x + jnp.einsum("htk,hkd->td", _causal(q, k, v), w["O"]) + w["bO"]
+            z = _layer_norm(x, w["gain2"], w["shift2"])
+            x = x + jax.nn.gelu(z @ w["W1"].T + w["b1"]) @ w["W2"].T + w["b2"]
+        return _layer_norm(x, p["gain"], p["shift"]) @ p["E"].T
+
+    return decoder, [symmetry for n in names for symmetry in gpt2_heads(n)], [s for n in names for s in gpt2_gains(n)]
+
+
+def gpt2_heads(n):
+    """The symmetries of the heads of one block: GL on queries and keys, on values and outputs, and shifts of biases."""
+    gl = qx.GL("k", each="head")
+    weight = lambda m: (f"{n}/{m}[head,k,d]", f"{n}/{m}")
+    bias = lambda m: (f"{n}/b{m}[head,k]", f"{n}/b{m}")
+
+    def moved(m, inverse):
+        (w, w_name), (b, b_name) = weight(m), bias(m)
+        g = "inv(g)[head,l,k]" if inverse else "g[head,k,l]"
+        return {w: f"{g} {w_name}[head,l,d]", b: f"{g} {b_name}[head,l]"}
+
+    output = {f"{n}/O[head,k,d]": f"inv(g)[head,l,k] {n}/O[head,l,d]"}
+    shift = qx.Translation("k", each="head")
+    carried = {
+        f"{n}/bV[head,k]": f"{n}/bV[head,k] + g[head,k]",
+        f"{n}/bO[d]": f"{n}/bO[d] - g[head,k] {n}/O[head,k,d]",
+    }
+    return [
+        qx.Symmetry(f"{n} query-key", gl, moved("Q", False) | moved("K", True)),
+        qx.Symmetry(f"{n} key bias", shift, {f"{n}/bK[head,k]": f"{n}/bK[head,k] + g[head,k]"}),
+        qx.Symmetry(f"{n} value-output", gl, moved("V", False) | output),
+        qx.Symmetry(f"{n} value bias", shift, carried),
+    ]
+
+
+def gpt2_gains(n):
+    """The scalings of what the two norms of one block write, undone by everything that reads it."""
+    gain = lambda i: {f"{n}/{m}{i}": f"g @ {n}/{m}{i}" for m in ("gain", "shift")}
+    read = {f"{n}/{m}[head,k,d]": f"{n}/{m}[head,k,d] inv(g)[d]" for m in "QKV"}
+    first = {f"{n}/{m}1[d]": f"g[d] {n}/{m}1[d]" for m in ("gain", "shift")} | read
+    return [
+        qx.Symmetry(f"{n} first gain", qx.Diagonal("d"), first),
+        qx.Symmetry(f"{n} second gain", qx.Diagonal("d"), gain(2) | {f"{n}/W1": f"{n}/W1 @ inv(g)"}),
+    ]
+
+
+def _rms_norm(z):
+    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True))
+
+
+def rms_decoder(blocks):
+    """A decoder with RMS norms that have no gain: the residual stream turns as a whole, under O(d)."""
+    block = {**dict.fromkeys("QKVO", "head k d"), "W1": "f d", "W2": "d f"}
+    names = [f"block{i}" for i in range(blocks)]
+    params = {"E": "vocab d", "P": "t d", **dict.fromkeys(names, block), "U": "vocab d"}
+
+    @qx.architecture(params=params, inputs={"tokens": qx.Tokens("t", below="vocab")})
+    def decoder(p, tokens):
+        x = p["E"][tokens] + p["P"]
+        for n in names:
+            w = p[n]
+            z = _rms_norm(x)
+            q, k, v = (jnp.einsum("hkd,td->htk", w[m], z) for m in "QKV")
+            x = x + jnp.einsum("htk,hkd->td", _causal(q, k, v), w["O"])
+            x = x + jax.nn.gelu(_rms_norm(x) @ w["W1"].T) @ w["W2"].T
+        return _rms_norm(x) @ p["U"].T
+
+    heads = []
+    turned = {"E": "E @ g.T", "P": "P @ g.T", "U": "U @ g.T"}
+    for n in names:
+        for name, a, b in (("query-key", "Q", "K"), ("value-output", "V", "O")):
+            action = {
+                f"{n}/{a}[head,k,d]": f"g[head,k,l] {n}/{a}[head,l,d]",
+                f"{n}/{b}[head,k,d]": f"inv(g)[head,l,k] {n}/{b}[head,l,d]",
+            }
+            heads.append(qx.Symmetry(f"{n} {name}", qx.GL("k", each="head"), action))
+        turned |= {f"{n}/{m}[head,k,d]": f"g[d,e] {n}/{m}[head,k,e]" for m in "QKVO"}
+        turned |= {f"{n}/W1": f"{n}/W1 @ g.T", f"{n}/W2": f"g @ {n}/W2"}
+    return decoder, heads, [qx.Symmetry("residual", qx.O("d"), turned)]

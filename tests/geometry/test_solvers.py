@@ -1,0 +1,306 @@
+"""Every solver against the SVD of the differentiated finite action, at regular and at singular points."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import quotax as qx
+from models import relu, rotary, symmetry
+from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, solver
+from quotax.geometry import skeleton as skeletons
+from quotax.geometry.vertical import components, coordinates, factors_at, horizontal, rank_at, vertical
+from quotax.lower import lower_action
+
+DEEP = {"W1": "h x", "W2": "k h", "W3": "y k"}
+
+
+@qx.architecture(params=DEEP, inputs={"x": "x"})
+def deep_linear(p, x):
+    return p["W3"] @ (p["W2"] @ (p["W1"] @ x))
+
+
+@qx.architecture(params={**DEEP, "b1": "h", "b2": "k"}, inputs={"x": "x"})
+def deep_relu(p, x):
+    z = jax.nn.relu(p["W1"] @ x + p["b1"])
+    return p["W3"] @ jax.nn.relu(p["W2"] @ z + p["b2"])
+
+
+@qx.architecture(
+    params={**dict.fromkeys("VO", "head k d"), "bV": "head k", "bO": "d", "gain": "d"},
+    inputs={"x": "d"},
+)
+def values(p, x):
+    v = jnp.einsum("hkd,d->hk", p["V"], p["gain"] * x) + p["bV"]
+    return jnp.einsum("hk,hkd->d", v, p["O"]) + p["bO"]
+
+
+@qx.architecture(params={"W": "h x"}, inputs={"x": "x"})
+def tied(p, x):
+    return p["W"].T @ (p["W"] @ x)
+
+
+@qx.architecture(params={"A": "h h", "B": "h x", "C": "y h"}, inputs={"x": "x"})
+def state_space(p, x):
+    return p["C"] @ (p["A"] @ (p["A"] @ (p["B"] @ x)))
+
+
+def scaling(name, group, before, after, extra=()):
+    action = {before: f"g @ {before}", after: f"{after} @ inv(g)"} | {b: f"g @ {b}" for b in extra}
+    return qx.Symmetry(name, group, action)
+
+
+def value_symmetries(gains=True):
+    gl = {"V[head,k,d]": "g[head,k,l] V[head,l,d]", "bV[head,k]": "g[head,k,l] bV[head,l]"}
+    gl |= {"O[head,k,d]": "inv(g)[head,l,k] O[head,l,d]"}
+    shift = {"bV[head,k]": "bV[head,k] + g[head,k]", "bO[d]": "bO[d] - g[head,k] O[head,k,d]"}
+    gain = {"gain[d]": "g[d] gain[d]", "V[head,k,d]": "V[head,k,d] inv(g)[d]"}
+    found = [
+        qx.Symmetry("heads", qx.GL("k", each="head"), gl),
+        qx.Symmetry("shift", qx.Translation("k", each="head"), shift),
+    ]
+    return [*found, qx.Symmetry("gain", qx.Diagonal("d"), gain)] if gains else found
+
+
+PAIRS = [scaling("first", qx.GL("h"), "W1", "W2"), scaling("second", qx.GL("k"), "W2", "W3")]
+RELUS = [
+    scaling("first", qx.PositiveDiagonal("h"), "W1", "W2", ["b1"]),
+    scaling("second", qx.PositiveDiagonal("k"), "W2", "W3", ["b2"]),
+]
+STATE = {"A": "g @ A @ inv(g)", "B": "g @ B", "C": "C @ inv(g)"}
+HEADS = {"head": 2, "k": 3, "d": 5}
+CHAIN = {"x": 4, "h": 5, "k": 3, "y": 2}
+CASES = {
+    "one layer": (relu, [symmetry("relu scaling")[1]], {"h": 4, "x": 3, "y": 2}, "separate"),
+    "Sylvester": (deep_linear, PAIRS[:1], CHAIN, "separate"),
+    "rotation": (tied, [qx.Symmetry("turn", qx.O("h"), {"W": "g @ W"})], {"h": 4, "x": 3}, "separate"),
+    "complex pairs": (rotary, [symmetry("rotary pairs")[1]], {"k": 6, "x": 3}, "separate"),
+    "state space": (state_space, [qx.Symmetry("s", qx.GL("h"), STATE)], {"h": 3, "x": 2, "y": 2}, "iterative"),
+    "chain of GL": (deep_linear, PAIRS, CHAIN, "iterative"),
+    "chain of scalings": (deep_relu, RELUS, CHAIN, "elimination"),
+    "values": (values, value_symmetries(False), HEADS, "iterative"),
+    "values and gain": (values, value_symmetries(), HEADS, "iterative"),
+}
+
+
+QUICK = ("Sylvester", "chain of scalings", "values")
+SAMPLED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Small components are solved as large ones are."""
+    monkeypatch.setattr(solver, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(solver, "_SMALL", 0)
+    monkeypatch.setattr(closed_forms, "DENSE_BLOCK", 8)
+    clear()
+    yield
+    clear()
+
+
+def clear():
+    for cache in (solver.method, elimination.plan, skeletons.skeleton, skeletons._interned, gram.structure):
+        cache.cache_clear()
+
+
+def case(name):
+    model, claims, sizes, _ = CASES[name]
+    return families_at(model, claims, sizes)
+
+
+def families_at(model, claims, sizes):
+    net = model.at(**sizes)
+    return net, [lower_action(claim.bind(model.params), model.params, net.sizes) for claim in claims]
+
+
+def draw(net, seed, dtype=jnp.float64):
+    keys = jax.random.split(jax.random.key(seed), len(net.shapes))
+    return {n: jax.random.normal(k, s, dtype) for k, (n, s) in zip(keys, net.shapes.items(), strict=True)}
+
+
+def flat(arrays, net):
+    return np.concatenate([np.asarray(arrays[name], np.float64).ravel() for name in net.shapes])
+
+
+def fields(net, families, arrays):
+    """The columns of V, from the finite actions."""
+    columns = []
+    for family in families:
+        shape = family.group.coordinate_shape(family.sizes)
+
+        def orbit(c, family=family, shape=shape):
+            g = family.group.exponential(family.group.algebra(c.reshape(shape), family.sizes))
+            moved = family.act(arrays, g)
+            return jnp.concatenate([moved[name].ravel() for name in net.shapes])
+
+        columns.append(np.asarray(jax.jit(jax.jacfwd(orbit))(jnp.zeros(int(np.prod(shape))))))
+    return np.concatenate(columns, 1)
+
+
+def basis(columns):
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    return left[:, sizes > 1e-9 * sizes[0]]
+
+
+def check(net, families, arrays, seed=1, atol=1e-9):
+    parts = components(families)
+    vectors = draw(net, seed)
+    factors = factors_at(parts, arrays)
+    along = vertical(parts, factors, arrays, vectors)
+    span = basis(fields(net, families, arrays))
+    np.testing.assert_allclose(flat(along, net), span @ (span.T @ flat(vectors, net)), atol=atol)
+    assert int(rank_at(parts, arrays)) == span.shape[1]
+    rest = horizontal(parts, factors, arrays, vectors)
+    np.testing.assert_allclose(flat(rest, net), flat(vectors, net) - flat(along, net), atol=1e-12)
+    total = {name: jnp.zeros_like(array) for name, array in arrays.items()}
+    found = coordinates(parts, factors, arrays, vectors)
+    for family in families:
+        for name, value in family.field(arrays, found[family.name]).items():
+            total[name] += value
+    np.testing.assert_allclose(flat(total, net), flat(along, net), atol=atol)
+    return found
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", SAMPLED)
+def test_every_solver_projects_as_dense_linear_algebra_does(name):
+    net, families = case(name)
+    assert [solver.method(part) for part in components(families)] == [CASES[name][3]]
+    check(net, families, draw(net, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_dense_solver_and_the_gram_operator(name):
+    net, families = case(name)
+    arrays = draw(net, 0)
+    check(net, families, arrays)
+    (part,) = components(families)
+    columns = fields(net, part.families, arrays)
+    np.testing.assert_allclose(part.gram(arrays), columns.T @ columns, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["Sylvester", "chain of GL", "chain of scalings", "values", "one layer"])
+def test_singular_points(name):
+    net, families = case(name)
+    arrays = draw(net, 0)
+    weight = next(n for n in ("W1", "V") if n in arrays)
+    arrays |= {weight: arrays[weight].at[..., :1, :].set(0)}  # a row of zeros, and what goes with it
+    for other in ("b1", "bV"):
+        if other in arrays:
+            arrays |= {other: arrays[other].at[..., 0].set(0)}
+    if "W2" in arrays:
+        arrays |= {"W2": arrays["W2"].at[:, 0].set(0)}
+    check(net, families, arrays, atol=1e-7)
+    nothing = jax.tree.map(jnp.zeros_like, arrays)
+    parts = components(families)
+    along = vertical(parts, factors_at(parts, nothing), nothing, draw(net, 1))
+    assert all(np.all(np.isfinite(a)) for a in along.values())
+
+
+@pytest.mark.usefixtures("large")
+def test_minimum_norm_where_the_stabiliser_is_not_trivial():
+    net, families = families_at(deep_linear, PAIRS[:1], {"x": 2, "h": 6, "k": 3, "y": 2})
+    arrays, vectors = draw(net, 0), draw(net, 1)
+    found = check(net, families, arrays)
+    columns = fields(net, families, arrays)
+    least = np.linalg.pinv(columns) @ flat(vectors, net)
+    np.testing.assert_allclose(found["first"].ravel(), least, atol=1e-9)
+
+
+def test_sylvester_by_hand():
+    net, families = families_at(deep_linear, PAIRS[:1], CHAIN)
+    arrays, vectors = draw(net, 0), draw(net, 1)
+    found = check(net, families, arrays)["first"]
+    w1, w2 = arrays["W1"], arrays["W2"]
+    right = vectors["W1"] @ w1.T - w2.T @ vectors["W2"]
+    np.testing.assert_allclose(w2.T @ w2 @ found + found @ w1 @ w1.T, right, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["Sylvester", "chain of scalings", "values and gain"])
+def test_jit_vmap_and_gradients(name):
+    net, families = case(name)
+    parts = components(families)
+    arrays, vectors, step = draw(net, 0), draw(net, 1), draw(net, 2)
+
+    def project(a, v):
+        return horizontal(parts, factors_at(parts, a), a, v)
+
+    eager = project(arrays, vectors)
+    jitted = jax.jit(project)(arrays, vectors)
+    np.testing.assert_allclose(flat(jitted, net), flat(eager, net), atol=1e-12)
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), arrays, step)
+    batched = jax.vmap(project, (0, None))(both, vectors)
+    second = jax.tree.map(lambda a: a[1], batched)
+    np.testing.assert_allclose(flat(second, net), flat(project(step, vectors), net), atol=1e-11)
+
+    def square(a):
+        return sum(jnp.sum(x**2) for x in jax.tree.leaves(project(a, vectors)))
+
+    slope = sum(jnp.vdot(g, step[n]) for n, g in jax.grad(square)(arrays).items())
+    moved = lambda t: square(jax.tree.map(lambda a, b: a + t * b, arrays, step))
+    assert float(slope) == pytest.approx(float(moved(1e-5) - moved(-1e-5)) / 2e-5, rel=1e-6)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["Sylvester", "chain of scalings", "values"])
+def test_single_precision(name):
+    net, families = case(name)
+    parts = components(families)
+    arrays, vectors = draw(net, 0, jnp.float32), draw(net, 1, jnp.float32)
+    factors = factors_at(parts, arrays)
+    once = horizontal(parts, factors, arrays, vectors)
+    twice = horizontal(parts, factors, arrays, once)
+    assert all(a.dtype == jnp.float32 for a in twice.values())
+    np.testing.assert_allclose(flat(twice, net), flat(once, net), atol=1e-5 * np.linalg.norm(flat(vectors, net)))
+
+
+@pytest.mark.usefixtures("large")
+def test_the_rank_of_large_tied_families(monkeypatch):
+    monkeypatch.setattr(ranks, "_LARGEST", 12)
+    net, families = families_at(values, value_symmetries(False), HEADS)
+    arrays = draw(net, 0)
+    arrays |= {"V": arrays["V"].at[0, 0].set(0), "O": arrays["O"].at[0, 1:].set(0)}
+    parts = components(families)
+    assert int(rank_at(parts, arrays)) == basis(fields(net, families, arrays)).shape[1]
+    monkeypatch.setattr(ranks, "_LARGEST", 5)
+    clear()
+    with pytest.raises(qx.GeometryError, match="6 coordinates are left without a closed form; at most 5"):
+        rank_at(parts, arrays)
+
+
+def test_conjugate_gradients_solve_what_the_matrix_says():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(6, 6))
+    matrix, right = jnp.asarray(matrix @ matrix.T), {"a": jnp.asarray(rng.normal(size=6))}
+    diagonal = jnp.diagonal(matrix)
+    found = iterative.conjugate_gradients(lambda x: {"a": matrix @ x["a"]}, lambda x: {"a": x["a"] / diagonal}, right)
+    np.testing.assert_allclose(found["a"], jnp.linalg.solve(matrix, right["a"]), rtol=1e-7)
+
+
+def test_elimination_meets_a_singular_block():
+    # Equal rows before and after make two coordinates move alike, which only eigenvalues can tell.
+    root, alive = closed_forms.regular_root(jnp.ones((3, 3)))
+    np.testing.assert_allclose(root.T @ root, jnp.ones((3, 3)) / 9, atol=1e-12)
+    assert int(alive) == 1
+
+
+def test_equal_blocks_are_one_skeleton():
+    _, families = families_at(deep_relu, RELUS[:1], CHAIN | {"k": 5})
+    _, others = families_at(
+        deep_relu, [scaling("else", qx.PositiveDiagonal("h"), "W1", "W2", ["b1"])], CHAIN | {"k": 5}
+    )
+    (one,), (other,) = components(families), components(others)
+    assert skeletons.skeleton(one).part is skeletons.skeleton(other).part
+
+
+def test_tensors_larger_than_the_parameters_are_not_formed():
+    _, families = families_at(values, value_symmetries(), {"head": 2, "k": 40, "d": 30})
+    (part,) = components(families)
+    unformed = [piece for piece in gram.structure(part) if not piece.formed]
+    assert unformed
+    assert {(piece.row, piece.column) for piece in unformed} == {(0, 2)}
