@@ -1,5 +1,10 @@
 """Settings of the test process; quotax itself changes nothing global."""
 
+import os
+
+# Before SciPy is loaded: its threads and JAX's would wait for one another on a machine with few cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import hypothesis
 import jax
 import pytest

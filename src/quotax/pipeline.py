@@ -27,9 +27,12 @@ from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries
 from quotax.derive.ansatz import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
-from quotax.geometry import METRICS, QuotientSpace, choose, invariant_by_construction
+from quotax.geometry import METRICS, QuotientSpace, choose, suspects
 from quotax.isometry import certify_isometry, lower
 from quotax.symmetry import Symmetry
+
+_PROVED_AT_ONCE = 100_000
+"""Networks with more parameters have the certificate of their metric made when it is first asked for."""
 
 
 def verify(
@@ -255,14 +258,24 @@ def quotient(
         chosen,
         lambda: certify_isometry(model, families, metric, network.sizes),
     )
-    if not invariant_by_construction(chosen, lowered) and not (invariant := space.metric_certificate):
-        warnings.warn(
-            f"`quotient`: the {chosen.name} metric is not invariant ({invariant.status}): "
-            f"{'; '.join(invariant.steps)}. Lengths at one representative are not lengths on the quotient.",
-            MetricWarning,
-            stacklevel=2,
-        )
+    _warn_of(space, suspects(chosen, lowered))
     return space
+
+
+def _warn_of(space: QuotientSpace, names: Sequence[str]) -> None:
+    """Say that the metric is not invariant; a large network's certificate is made when it is asked for."""
+    if not names or (space.network.num_parameters <= _PROVED_AT_ONCE and space.metric_certificate):
+        return
+    if space.network.num_parameters <= _PROVED_AT_ONCE:
+        reason = f"{space.metric_certificate.status}: {'; '.join(space.metric_certificate.steps)}"
+    else:
+        reason = f"{', '.join(names)} do not act by isometries; `space.metric_certificate` has the proof"
+    warnings.warn(
+        f"`quotient`: the {space.metric_name} metric is not invariant ({reason}). "
+        "Lengths at one representative are not lengths on the quotient.",
+        MetricWarning,
+        stacklevel=3,
+    )
 
 
 def _check_architecture(architecture: object, call: str) -> None:

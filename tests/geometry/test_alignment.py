@@ -238,6 +238,7 @@ def case(name):
     return families(params, claims, sizes | {"x": sizes["x"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_copies_are_recovered_exactly(name):
     plan, shapes = case(name)
@@ -311,6 +312,7 @@ def everything(group, sizes):
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("gates", "recurrent")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", "gates without permutations", "squares", *SLOW])
 def test_against_all_elements(name):
     for seed in range(2):
@@ -410,6 +412,7 @@ def test_noise_much_smaller_than_the_weights_is_all_that_is_left():
 # --- transformations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["heads", pytest.param("deep linear", marks=pytest.mark.slow)])
 def test_jit_vmap_and_derivatives(name):
     plan, shapes = case(name)
@@ -429,6 +432,7 @@ def test_jit_vmap_and_derivatives(name):
     assert all(np.all(np.isfinite(v)) for v in at_zero.values())
 
 
+@pytest.mark.slow
 def test_float32(strict_promotion):
     plan, shapes = case("heads")
     exact = draw(shapes, 0)

@@ -58,6 +58,7 @@ def test_lift_after_submersion(space, vectors):
     np.testing.assert_allclose(space.bundle.tangent_riemannian_submersion(lifted, point), lifted, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_curvature_is_that_of_a_submersion():
     # R^{n x r} / O(r): sectional curvature 3 c^T Gram^-1 c / area, c_i = <X B_i, Y> (O'Neill); r = 2 has one c.
     @qx.architecture(params={"W": "n r"}, inputs={"x": "n"})

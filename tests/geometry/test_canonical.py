@@ -175,6 +175,7 @@ def square_of(params):
 # --- not attained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "attained"),
     [

@@ -53,6 +53,7 @@ def test_the_number_of_laws_is_that_of_symmetric_jacobians(name):
 
 
 # J is what its generator integrates to: the gradient of <xi, A> is twice the field of xi (once, for shifts only).
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_the_gradient_of_a_charge_is_its_generator(name):
     case = CASES[name]
@@ -185,6 +186,7 @@ def problem(name, batch=4):
 FLOWS = {"linear": 1.0, "relu": 0.05, "attention": 0.5, "softmax bias": 2.0, "swiglu": 0.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOWS)
 def test_charges_are_constant_along_gradient_flow(name):
     case, params, inputs, loss = problem(name)

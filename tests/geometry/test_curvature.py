@@ -137,6 +137,7 @@ def test_shifts_leave_the_quotient_flat():
 # h = 1: balanced pairs are (r a, r b) with unit a, b, and 2 dr^2 + r^2 (|da|^2 + |db|^2): a cone over two spheres of
 # curvature 2, at the distance s = sqrt(2) r from its tip. Planes of one sphere: (2 - 1) / s^2; mixed: -1 / s^2; with
 # the ray: 0.
+@pytest.mark.slow
 def test_matrices_of_rank_one_are_a_cone_over_spheres():
     net, space = sized("linear", h=1, x=3, y=3)
     params = draw(net, 1)
@@ -242,6 +243,7 @@ def test_integrability_above_a_flat_space():
 # --- laws of the tensor, through the space
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "metric"), [("tied", "euclidean"), pytest.param("linear", "invariant", marks=pytest.mark.slow)]
 )
@@ -267,6 +269,7 @@ def test_symmetries_of_the_tensor(name, metric):
 MOVED = [("linear", 1.0), ("relu", 1.0), pytest.param("attention", 0.5, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scale"), MOVED)
 def test_curvature_does_not_depend_on_the_representative(name, scale):
     case, space = CASES[name], CASES[name].space("invariant")
@@ -298,6 +301,7 @@ def test_curvature_with_a_carried_shift():
 # --- the connection form
 
 
+@pytest.mark.slow
 def test_the_connection_reproduces_generators():
     for name, metric in (
         ("tied", "euclidean"),

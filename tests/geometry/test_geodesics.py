@@ -86,6 +86,7 @@ def cone(u, v, du, dv, t):
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(seed=st.integers(0, 1000))
 def test_relu_units_move_on_cones(seed):
@@ -108,6 +109,7 @@ def test_relu_units_move_on_cones(seed):
 PRODUCT = {"u": jnp.array([1.0, -2.0, 0.5]), "v": jnp.array([1.0, 2.0, 0.5])}  # |u| = |v|
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("du", "exit_time"),
     [
@@ -128,12 +130,14 @@ def test_products_of_numbers_run_straight_through_zero(du, exit_time):
     assert bool(path.ok) == (exit_time > 1)
 
 
+@pytest.mark.slow
 def test_an_unwatched_path_goes_on():
     path = kempf_ness(parts_of("u*v"), PRODUCT, jax.tree.map(lambda a: -1.7 * a, PRODUCT), watch=False)
     assert bool(path.ok)
     np.testing.assert_allclose(path.end["u"], -0.7 * PRODUCT["u"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_square_linear_net_leaves_where_its_product_becomes_singular():
     # W1 = diag(s) A, W2 = B diag(s) with A, B orthogonal run straight, until the product loses rank at t = 0.5.
     case = CASES["linear"]
@@ -145,6 +149,7 @@ def test_a_square_linear_net_leaves_where_its_product_becomes_singular():
     assert not bool(path.ok)
 
 
+@pytest.mark.slow
 def test_linear_nets_move_on_geodesics_of_the_balanced_ones():
     point, velocity = canonical("linear")
     path = kempf_ness(parts_of("linear"), point, velocity)
@@ -167,6 +172,7 @@ def test_linear_nets_move_on_geodesics_of_the_balanced_ones():
     assert drop_in_order(path) == pytest.approx(4, abs=0.2)
 
 
+@pytest.mark.slow
 def test_the_product_does_not_know_how_its_factors_are_turned():
     point, velocity = canonical("linear")
     turn = jnp.linalg.qr(normal(5, 2, 2))[0]
@@ -298,6 +304,7 @@ def half_plane(arrays, covector, curvature):
     return {"z": arrays["z"][1] ** 2 * curvature * covector["z"]}
 
 
+@pytest.mark.slow
 def test_data_and_a_boundary_of_ones_own():
     # Upwards in the half-plane y grows like exp(t); the boundary is put at y = 2.
     height = lambda arrays, curvature: 2 - arrays["z"][1]
@@ -317,6 +324,7 @@ def inv_sharp(arrays, covector):
 SLOW = [pytest.param(shape, marks=pytest.mark.slow) for shape in ((3, 2), (2, 3, 3))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(5, 2), *SLOW], ids=str)
 def test_inv_closed_form_solves_the_equation(shape):
     g, v = normal(0, *shape), normal(1, *shape, scale=0.6)
@@ -358,6 +366,7 @@ def test_inv_of_numbers_and_multiples_is_exponential():
     np.testing.assert_allclose(inv_pair({"G": g}, {"G": -0.7 * g}).end["G"], np.exp(-0.7) * g, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_inv_is_invariant_and_has_derivatives_where_velocities_have_low_rank():
     g, v, m = normal(0, 4, 2), normal(1, 4, 2), normal(2, 2, 2)
     moved_end = inv_pair({"G": g @ m}, {"G": v @ m}).end["G"]
@@ -381,6 +390,7 @@ def mix_flat(arrays, velocity):
     return dict(zip(arrays, (a @ gram(h), b @ gram(g)), strict=True))
 
 
+@pytest.mark.slow
 def test_mix_against_hamilton():
     arrays = {"G": normal(0, 4, 2), "H": normal(1, 3, 2)}
     velocity = {"G": normal(2, 4, 2, scale=0.3), "H": normal(3, 3, 2, scale=0.3)}
@@ -419,6 +429,7 @@ def test_mix_of_numbers_when_horizontal():
     assert float(jax.grad(value)(0.0)) == pytest.approx(0.6)  # 6 sqrt(1 + 0.2 s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.4, 0.3), (0.4, -0.8), (-3.0, -0.6)], ids=str)
 def test_mix_leaves_its_domain(rates):
     # Diagonal factors do not know of one another: every entry is a pair of numbers.
@@ -449,6 +460,7 @@ def _rotated(angle, arrays):
     return {"tree": {"x": jnp.array([[c, -s], [s, c]]) @ arrays["x"] ** 2}}
 
 
+@pytest.mark.slow
 def test_moved_and_joined():
     x, v = jnp.array([0.3, -0.2]), jnp.array([0.5, 1.1])
     circle = sphere(x, v)

@@ -128,6 +128,7 @@ NOT_FOR_QUOTIENTS = {"test_metric_matrix_is_spd", "test_injectivity_radius_vec",
 UP_TO_THE_GROUP = {"test_exp_after_log", "test_geodesic_boundary_points", "test_geodesic_bvp_reverse"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "check"),
     parameters("quotient_metric", "QuotientMetricTestCase", skip=NOT_FOR_QUOTIENTS | UP_TO_THE_GROUP, quick=["shift"]),

@@ -193,6 +193,7 @@ def test_geodesics_of_the_quotient(name):
 # --- transformations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "relu", "layer norm"])
 @every_metric
 def test_jit_vmap_and_grad(name, metric):

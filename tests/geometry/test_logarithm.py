@@ -38,6 +38,7 @@ def exact_sphere_log(base, target):
     return jnp.arccos(cosine) * unit(target - cosine * base)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", CHOICES)
 def test_sphere(route):
     base, target = unit(normal(0, 7)), unit(normal(1, 7))
@@ -49,6 +50,7 @@ def test_sphere(route):
     np.testing.assert_allclose(compiled.vector, found.vector, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_derivatives_by_the_implicit_function_theorem():
     base, target = unit(normal(0, 7)), unit(normal(1, 7))
     shot = lambda b, t: jnp.sum(jnp.sin(sphere_log(unit(b), unit(t), target - base).vector))
@@ -94,6 +96,7 @@ def test_bures_wasserstein(route):
 # --- the two metrics of mathematics.md on one scalar: u exp(w/u), and u sqrt(1 + 2 w/u), which ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", CHOICES)
 def test_a_large_log_and_a_start_outside_the_domain(route):
     u, t = jnp.array([1.0, 2.0, 0.5]), jnp.array([3.0, 0.1, 0.7])
@@ -125,6 +128,7 @@ def test_no_logarithm_is_a_named_result(route):
     assert np.all(np.isfinite(nowhere.vector))
 
 
+@pytest.mark.slow
 def test_float32():
     base, target = (unit(normal(s, 7)).astype(jnp.float32) for s in (0, 1))
     found = sphere_log(base, target, target - base)

@@ -52,6 +52,7 @@ def test_the_metrics_of_the_canonical_representative_are_invariant(name, metric)
     assert space.metric_name == metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNSETTLED)
 def test_no_metric_is_invariant_where_the_stabiliser_is_not_compact(name):
     with pytest.warns(MetricWarning, match="the invariant metric is not invariant .*linear h: no canonical") as seen:
@@ -132,6 +133,7 @@ def test_a_metric_of_ones_own():
         broken.dist(params, a)
 
 
+@pytest.mark.slow
 def test_verify_metric():
     scale = CASES["relu"].families[0]
     model = CASES["relu"].model
@@ -276,6 +278,7 @@ def matrix_of(metric, params):
     return full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["inv", "mix"])
 @pytest.mark.parametrize("name", sampled(BLOCKS, QUICK_BLOCKS))
 def test_inv_and_mix_against_dense_algebra(name, kind):
@@ -406,6 +409,7 @@ def test_the_pullback_metric_counts_a_shift_by_what_it_shifts_alone():
 # --- transformations and precision
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["invariant", "inv", "mix"])
 @pytest.mark.parametrize("name", sampled(["u*v", "relu", "linear"], ["u*v"]))
 def test_inner_products_under_jit_vmap_and_grad(name, metric):

@@ -96,6 +96,7 @@ def test_projection_laws(name, dtype, seed):
     assert size(space.horizontal(params, field)) <= tolerance * size(field)  # vertical fields are killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_against_dense_linear_algebra(name):
     # The oracle differentiates the finite action, and projects with NumPy's SVD.
@@ -129,6 +130,7 @@ def test_gradients_of_an_invariant_loss_are_horizontal(name):
     assert size(space.vertical(params, gradient)) <= 1e-11 * size(gradient)
 
 
+@pytest.mark.slow
 def test_jit_vmap_and_grad():
     net, space = mixed()
     params, v = draw(net, 0), draw(net, 1)
@@ -166,6 +168,7 @@ def test_a_gradient_through_a_singular_gram_is_finite_and_right():
     assert slope == pytest.approx(float((shift(step) - shift(-step)) / (2 * step)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_point_is_factored_once_and_projects_the_same():
     net, space = mixed()
     params, u, v = draw(net, 0), draw(net, 1), draw(net, 2)
@@ -190,6 +193,7 @@ def test_dead_units_are_no_trouble():
     np.testing.assert_allclose(horizontal["W1"][0], v["W1"][0])
 
 
+@pytest.mark.slow
 def test_more_coordinates_than_are_factored():
     net = relu.at(h=1500, x=3, y=2)
     proved = qx.Certificate("taken as read here", "proved", "tests")
@@ -203,6 +207,7 @@ def test_more_coordinates_than_are_factored():
     assert size(space.horizontal(params, field)) < 1e-10 * size(field)
 
 
+@pytest.mark.slow
 def test_acting_keeps_the_function_and_a_mixture_acts_in_order():
     net, space = mixed()
     params = draw(net, 0)

@@ -161,6 +161,7 @@ def check(net, families, arrays, seed=1, atol=1e-9):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_every_solver_projects_as_dense_linear_algebra_does(name):
@@ -200,6 +201,7 @@ def test_singular_points(name):
     assert all(np.all(np.isfinite(a)) for a in along.values())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_minimum_norm_where_the_stabiliser_is_not_trivial():
     net, families = families_at(deep_linear, PAIRS[:1], {"x": 2, "h": 6, "k": 3, "y": 2})
@@ -210,6 +212,7 @@ def test_minimum_norm_where_the_stabiliser_is_not_trivial():
     np.testing.assert_allclose(found["first"].ravel(), least, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sylvester_by_hand():
     net, families = families_at(deep_linear, PAIRS[:1], CHAIN)
     arrays, vectors = draw(net, 0), draw(net, 1)
@@ -246,6 +249,7 @@ def test_jit_vmap_and_gradients(name):
     assert float(slope) == pytest.approx(float(moved(1e-5) - moved(-1e-5)) / 2e-5, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["Sylvester", "chain of scalings", "values"])
 def test_single_precision(name):
@@ -259,6 +263,7 @@ def test_single_precision(name):
     np.testing.assert_allclose(flat(twice, net), flat(once, net), atol=1e-5 * np.linalg.norm(flat(vectors, net)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_the_rank_of_large_tied_families(monkeypatch):
     monkeypatch.setattr(ranks, "_LARGEST", 12)

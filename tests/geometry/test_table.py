@@ -16,6 +16,7 @@ def test_every_row_with_symmetries_is_in_the_table():
     assert set(CASES) == set(FAMILIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_orbit_has_the_dimension_of_the_row(name):
     case = CASES[name]
@@ -29,6 +30,7 @@ def test_the_orbit_has_the_dimension_of_the_row(name):
 QUICK = ("linear", "softmax bias", "conv relu", "attention biases")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_acting_leaves_the_outputs_alone(name):
     case = CASES[name]

@@ -47,6 +47,7 @@ def test_transport_to_another_point_of_the_orbit():
     np.testing.assert_allclose(there["W"][0], 3 * (2 * turned + across), atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "metric"), [("tied", "euclidean"), pytest.param("linear", "invariant", marks=pytest.mark.slow)]
 )
@@ -83,6 +84,7 @@ def test_the_general_equation_agrees_with_the_flat_one():
 
 
 # Along a geodesic, the components of R in a parallel frame change at the rate of the covariant derivative.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "metric"), [("tied", "euclidean"), pytest.param("linear", "invariant", marks=pytest.mark.slow)]
 )

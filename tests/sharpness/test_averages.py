@@ -44,6 +44,7 @@ def restricted(seed, d=14, k=4):
     return A, b, MetricSpace(V, M), N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_means_on_a_horizontal_space_in_a_metric(distribution):
     A, b, space, N = restricted(5)
@@ -77,6 +78,7 @@ def test_orbit_directions_dilute_as_predicted():
         assert full.prediction / quot.prediction == pytest.approx(ratio, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_antithetic_pairs_remove_the_gradient():
     A, b = np.eye(6), 100 * np.ones(6)
     paired = average_sharpness(quadratic, jnp.zeros(6), 0.1, batch=examples(A, b))
@@ -85,6 +87,7 @@ def test_antithetic_pairs_remove_the_gradient():
     assert plain.standard_error > 100 * paired.standard_error
 
 
+@pytest.mark.slow
 def test_chunks_and_keys():
     A, b, _, _ = restricted(0)
     batch = tuple(jnp.concatenate([a, 3 * a, 2 * a]) for a in examples(A, b))
@@ -172,6 +175,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("worst", marks=pytest.mark.slow), "average", "trace"])
 def test_invariant_metrics_give_functions_on_the_quotient(name):
     params, data = pairs_problem()
@@ -187,6 +191,7 @@ def test_invariant_metrics_give_functions_on_the_quotient(name):
         assert "4 representatives" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_full_ball_is_not_one(name):
     params, data = pairs_problem()
@@ -197,6 +202,7 @@ def test_the_full_ball_is_not_one(name):
     assert found.spread.relative > 0.5
 
 
+@pytest.mark.slow
 def test_relative_steps_survive_scalings_without_a_proof():
     params, data = pairs_problem()
     settings = {"space": Pairs("inv", 4), "ball": "full", "batch": data, "adaptive": True, "representatives": 4}

@@ -22,6 +22,7 @@ def shifted(p, data):
     return b[0] @ z + 0.5 * z @ A[0] @ z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["indefinite", "convex", "hard"])
 def test_adaptive_ball_is_a_ball_in_scaled_coordinates(kind):
     A, b, radius = problem(3, 12, kind)
@@ -31,6 +32,7 @@ def test_adaptive_ball_is_a_ball_in_scaled_coordinates(kind):
     assert np.linalg.norm(np.asarray(found.perturbation) / THETA) <= radius * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_zeros_do_not_move_in_an_adaptive_ball():
     found = sharpness(lambda p: jnp.sum(p), jnp.asarray([1.0, 0.0, -2.0]), 0.1, adaptive=True)
     assert found.perturbation[1] == 0
@@ -44,6 +46,7 @@ def weighted(p):
     return jnp.sum(p["block"]["W"]) + 2 * jnp.sum(p["block"]["b"]) + 3 * jnp.sum(p["head"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mask", "squares"),
     [
@@ -99,6 +102,7 @@ def test_an_adaptive_box_is_relative_to_each_parameter():
     assert np.all(np.diff(found.history) >= 0)
 
 
+@pytest.mark.slow
 def test_box_sharpness_is_at_least_that_of_the_ball_inside():
     # Negative control of the norm: the box holds the ball, and the ball of radius sqrt(d) r holds the box.
     A, b, radius = problem(1, 12, "convex")
@@ -119,6 +123,7 @@ def diagonal(seed, d=5, n=9, orthogonal=True):
     return params, (jnp.asarray(X)[None], jnp.asarray(y)[None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_diagonal_nets_in_the_mixed_metric(seed):
     # X^T X = I: S = 2 sqrt(2) rho |beta0 - beta*| + 2 rho^2, inside the domain.
@@ -144,6 +149,7 @@ SCALAR = {"u": jnp.asarray([1.5]), "v": jnp.asarray([0.8])}
 ONE = (jnp.ones((1, 1, 1)), jnp.full((1, 1), 2.0))
 
 
+@pytest.mark.slow
 def test_the_scalar_case_in_the_invariant_metric():
     found = sharpness(product_loss, SCALAR, 0.1, space=Pairs("inv", 1), ball="geodesic", batch=ONE)
     assert found.value == pytest.approx(0.2782466, abs=1e-7)
@@ -164,12 +170,14 @@ def test_a_ball_beyond_the_domain_is_searched_up_to_its_edge():
     assert np.isfinite(found.value)
 
 
+@pytest.mark.slow
 def test_geodesics_matter():
     # Negative control: straight horizontal steps in the same metric end elsewhere.
     straight_steps = sharpness(product_loss, SCALAR, 0.1, space=Pairs("inv", 1), batch=ONE)
     assert abs(straight_steps.value - 0.2782466) > 1e-3
 
 
+@pytest.mark.slow
 def test_whitened_coordinates_agree_with_the_metric_itself():
     params, data = diagonal(1, orthogonal=False)
     whitened = Pairs("mix", 5)
@@ -188,6 +196,7 @@ def _without(point, *names):
     return point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

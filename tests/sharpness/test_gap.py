@@ -28,6 +28,7 @@ def problem():
     return {"w": jax.random.normal(three, (12,)), "b": jnp.asarray(0.3)}, batch
 
 
+@pytest.mark.slow
 def test_least_squares_is_recognised_and_its_maximum_certified():
     params, batch = problem()
     found = sharpness(quadratic, params, 0.7, batch=batch, bound=True)
@@ -54,6 +55,7 @@ def test_without_asking_it_is_the_spread():
     assert found.gap == pytest.approx(found.restart_values.max() - found.restart_values.min())
 
 
+@pytest.mark.slow
 def test_too_many_parameters_are_refused():
     with pytest.raises(SharpnessError, match=r"at most 1024 parameters, and here are 2000"):
         sharpness(lambda p: jnp.sum(p**2), jnp.ones(2000), 0.1, bound=True, budget=4)

@@ -124,6 +124,7 @@ def test_horizontal_sharpness_is_at_most_full_sharpness(seed, radius):
     assert quotient.value == pytest.approx(rise(regression, params, quotient, batch), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_point_may_be_a_closure():
     params, batch = network(0), data()
     tree = sharpness(regression, params, 0.3, batch=batch, space=LinearSpace())
@@ -141,6 +142,7 @@ def test_a_continued_search_never_falls():
     assert values[-1] > values[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("microbatch", [1, 5, 23, 100])
 def test_chunks_change_rounding_only(microbatch):
     params, batch = network(0), data()
@@ -152,6 +154,7 @@ def test_chunks_change_rounding_only(microbatch):
     assert size(jax.tree.map(jnp.subtract, cut.perturbation, whole.perturbation)) < 1e-4
 
 
+@pytest.mark.slow
 def test_remainder_is_weighted_by_its_size():
     # Negative control: averaging the means of unequal chunks would give (2.5 + 7) / 2, not the mean 3.4.
     batch = jnp.asarray([1.0, 2.0, 3.0, 4.0, 7.0])
@@ -169,6 +172,7 @@ def test_same_key_same_result_and_params_untouched():
     jax.tree.map(np.testing.assert_array_equal, before, jax.tree.map(np.asarray, params))
 
 
+@pytest.mark.slow
 def test_points_where_the_loss_is_not_finite_are_never_selected():
     # log(1 - p) is a NaN beyond 1, inside the ball; the supremum there is infinite but attained nowhere.
     found = sharpness(odd, jnp.asarray([0.5, 0.2, 0.1, 0.0]), 0.9, batch=POLE)
@@ -209,6 +213,7 @@ def test_kinks_do_not_stop_the_ascent():
     assert found.value == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_mixed_and_scalar_leaves(strict_promotion):
     def loss(p):
         return p["a"] ** 2 + jnp.sum(p["b"][0] ** 2).astype(jnp.float64)
@@ -224,6 +229,7 @@ def test_result_reads_as_one_line():
     assert str(found) == "sharpness 0.25 at radius 0.1 (stationary, 40 gradients; 2 restarts from 0.2)"
 
 
+@pytest.mark.slow
 def test_a_start_is_never_left_below():
     # A poor search from its own starts; the start is the best of a long one.
     params = network(3)

@@ -53,6 +53,7 @@ def test_interrupted_saved_and_resumed_it_ends_where_it_would_have(after):
     np.testing.assert_allclose(on.history, whole.history, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_state_is_a_pytree_of_arrays():
     first = sharpness(bumpy, network(), 1.0, budget=30, resumable=True)
     leaves, tree = jax.tree.flatten(first.state)
@@ -71,6 +72,7 @@ def test_progress_is_told_to_a_function():
     assert f"after {found.evaluations} of 60 gradients" in lines[-1]
 
 
+@pytest.mark.slow
 def test_only_a_search_that_takes_long_writes_to_standard_error(capsys):
     def slow(p):
         jax.debug.callback(lambda: time.sleep(0.25), ordered=True)

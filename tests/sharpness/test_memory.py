@@ -38,6 +38,7 @@ def test_how_much_is_kept_depends_on_the_size():
     assert huge.single
 
 
+@pytest.mark.slow
 def test_a_single_ascent_is_feasible_monotone_and_counted(little_memory):
     params, batch = problem()
     found = sharpness(loss, params, 0.8, batch=batch, microbatch=8, budget=60)
@@ -50,6 +51,7 @@ def test_a_single_ascent_is_feasible_monotone_and_counted(little_memory):
     assert found.value > 0.5
 
 
+@pytest.mark.slow
 def test_it_reaches_the_maximum_of_a_quadratic(little_memory):
     curvature = jnp.arange(1.0, 7.0)
     found = sharpness(lambda p: jnp.sum(curvature * p**2) + p[0], jnp.zeros(6) + 0.1, 0.5, budget=200)

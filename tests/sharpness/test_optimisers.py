@@ -139,6 +139,7 @@ def network():
     return net, space, loss, batch
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::quotax.errors.MetricWarning")
 def test_an_ordinary_jitted_loop_on_a_network():
     net, space, loss, batch = network()

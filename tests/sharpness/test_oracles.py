@@ -97,6 +97,7 @@ def measure(params, X, y, rho, **more):
     return sharpness(regression, params, rho, space=MixSpace(), ball="geodesic", batch=(X, y), **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_orthogonal_data_in_the_domain(count):
     for seed in range(count):
@@ -124,6 +125,7 @@ def test_general_data_in_the_domain(count):
             np.testing.assert_allclose(residual[name], found.perturbation[name], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_edge_of_the_domain(count):
     # With the constraint active the supremum lies on a face beta_i = 0: two coordinates, by a fine scan of the region.
@@ -230,6 +232,7 @@ class Orthogonal:
 jax.tree_util.register_dataclass(Orthogonal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "count"), [(30, 2), *(pytest.param(d, n, marks=pytest.mark.slow) for d, n in ((60, 40), (150, 10), (400, 4)))]
 )

@@ -100,6 +100,7 @@ def test_horizontal_ball_reaches_the_exact_maximum(kind, curved):
         assert space.asked == 1
 
 
+@pytest.mark.slow
 def test_hard_case_is_really_hard():
     # Negative control: the gradient start alone stays in the space orthogonal to the top eigenvector.
     A, b = np.diag(np.arange(12.0)), np.full(12, 0.1)
@@ -112,6 +113,7 @@ def test_hard_case_is_really_hard():
     assert alone.status == helped.status == "stationary"
 
 
+@pytest.mark.slow
 def test_float32_stays_float32_and_agrees(strict_promotion):
     for seed, kind in enumerate(KINDS):
         A, b, radius = problem(seed, 30, kind)
@@ -134,6 +136,7 @@ def test_least_squares_in_product_coordinates():
     assert found.value == pytest.approx(2 * 2**0.5 * rho * np.linalg.norm(beta - star) + 2 * rho**2, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_few_gradients_are_enough():
     A, b, radius = problem(0, 100, "convex")
     found = sharpness(quadratic, jnp.zeros(100), radius, batch=examples(A, b), steps=150)

@@ -119,12 +119,14 @@ def test_space_without_the_protocol():
         sharpness(total, P, 0.1, space=space_with(horizontal=identity))
 
 
+@pytest.mark.slow
 def test_space_whose_horizontal_is_no_projection():
     space = space_with(horizontal=lambda v: jax.tree.map(lambda a: 0.5 * a, v), inner=euclidean, norm=identity)
     with pytest.raises(SharpnessError, match=r"projecting a horizontal unit vector again moves it by 5\.0e-01"):
         sharpness(total, P, 0.1, space=space, restarts=1, curvature=0)
 
 
+@pytest.mark.slow
 def test_metric_without_sharp():
     space = space_with(horizontal=identity, inner=lambda u, v: 4 * euclidean(u, v), norm=identity)
     with pytest.raises(SharpnessError, match="needs `sharp`, the inverse of its matrix"):

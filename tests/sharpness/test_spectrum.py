@@ -24,6 +24,7 @@ def close(found, exact):
     return np.max(np.abs(np.sort(found) - np.sort(exact))) <= 1e-6 * np.max(np.abs(exact))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 40, 150])
 def test_both_ends_match_dense_eigenvalues(d):
     A, b, _ = problem(0, d, "indefinite")
@@ -59,6 +60,7 @@ def test_equal_eigenvalues_are_counted():
     np.testing.assert_allclose(V @ V.T, np.eye(3), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_too_small_is_named():
     A = with_spectrum(np.linspace(0, 1, 600))
     found = spectrum(quadratic, jnp.zeros(600), k=3, batch=examples(A, np.zeros(600)), basis=12)
@@ -67,6 +69,7 @@ def test_a_budget_that_is_too_small_is_named():
     assert np.max(found.residuals) > 1e-6
 
 
+@pytest.mark.slow
 def test_the_generalised_problem_on_a_horizontal_space():
     d, k = 30, 7
     A, b, _ = problem(3, d, "indefinite")
@@ -92,6 +95,7 @@ def test_more_eigenvalues_than_there_are_directions():
     assert len(found.vectors) == len(found.bottom) == 6
 
 
+@pytest.mark.slow
 def test_one_end_only():
     A, b, _ = problem(0, 50, "indefinite")
     top = spectrum(quadratic, jnp.zeros(50), k=2, which="top", batch=examples(A, b))
@@ -101,6 +105,7 @@ def test_one_end_only():
     assert close(np.concatenate([bottom.bottom, top.values]), np.linalg.eigvalsh(A)[[0, 1, -2, -1]])
 
 
+@pytest.mark.slow
 def test_the_riemannian_hessian_along_geodesics():
     # Coordinates beta = u v of the quotient: in the mixed metric they are flat, |beta'| / sqrt(2), so that the
     # Riemannian Hessian is that of the loss in beta, times 2.
@@ -116,6 +121,7 @@ def test_the_riemannian_hessian_along_geodesics():
     assert not close(linear.values, found.values)
 
 
+@pytest.mark.slow
 def test_the_invariant_spectrum_is_constant_along_the_orbit():
     rng = np.random.default_rng(0)
     params = {"u": jnp.asarray(rng.uniform(0.7, 1.5, 5)), "v": jnp.asarray(rng.uniform(0.7, 1.5, 5))}
@@ -128,6 +134,7 @@ def test_the_invariant_spectrum_is_constant_along_the_orbit():
     assert full.spread.relative > 0.5
 
 
+@pytest.mark.slow
 def test_networks_in_chunks():
     params, batch = network(0), data()
     flat, nested = jax.flatten_util.ravel_pytree(params)

@@ -25,6 +25,7 @@ def test_a_profile_of_a_quadratic_is_exact_at_every_radius():
     assert found.evaluations == sum(result.evaluations for result in found.results)
 
 
+@pytest.mark.slow
 def test_a_profile_never_decreases():
     found = profile(bumpy, network(3), np.linspace(0.2, 3, 12), steps=2)
     assert np.all(np.diff(found.values) >= 0)
@@ -134,6 +135,7 @@ def test_kinks_of_relu_units_are_named_and_smooth_units_are_not():
     assert "kinks" not in str(worst)
 
 
+@pytest.mark.slow
 def test_no_number_is_named():
     broken = average_sharpness(lambda p: jnp.sum(jnp.log(p)), jnp.asarray([1.0, 0.05]), 0.1)
     assert broken.status == "not finite"

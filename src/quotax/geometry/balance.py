@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.roles import sides
+from quotax.geometry.spectra import each
 from quotax.geometry.vertical import Family
 from quotax.symmetry import GL, ComplexScaling, Term
 
@@ -64,7 +65,7 @@ def spectral(family: Family, gram: jax.Array, function: Any) -> jax.Array:
     """A function of a Gram matrix, through its eigenvalues (its entries, where it is a diagonal)."""
     if family.group.layout != "matrix":
         return function(gram)
-    values, vectors = jnp.linalg.eigh(gram)
+    values, vectors = each(jnp.linalg.eigh, gram)
     return (vectors * function(values)[..., None, :]) @ jnp.swapaxes(vectors, -1, -2)
 
 
@@ -74,7 +75,7 @@ def spectra(family: Family, arrays: Mapping[str, Any]) -> tuple[jax.Array, jax.A
         return None
     grams = [axis_gram(family, side, arrays) for side in sides(family)]
     if family.group.layout == "matrix":
-        return jnp.linalg.eigvalsh(grams[0]), jnp.linalg.eigvalsh(grams[1])
+        return each(jnp.linalg.eigvalsh, grams[0]), each(jnp.linalg.eigvalsh, grams[1])
     return grams[0][..., None], grams[1][..., None]
 
 
@@ -109,7 +110,7 @@ def _where(family: Family, grams: list[jax.Array], found: jax.Array, identity: j
     good = jnp.asarray(True)
     for gram in grams:
         if family.group.layout == "matrix":
-            values = jnp.linalg.eigvalsh(gram)
+            values = each(jnp.linalg.eigvalsh, gram)
             floor = gram.shape[-1] * 10 * jnp.finfo(gram.dtype).eps
             good = good & (values[..., 0] > floor * values[..., -1])
         else:

@@ -9,6 +9,7 @@ from quotax.errors import GeometryError
 from quotax.geometry.canonical import gauge
 from quotax.geometry.metrics import Dense, Euclidean, Metric, MovingFrame
 from quotax.geometry.pairs import Pairs
+from quotax.geometry.roles import is_isometric
 from quotax.geometry.vertical import Family
 
 METRICS = ("euclidean", "invariant", "pullback", "inv", "mix")
@@ -38,8 +39,12 @@ def choose(metric: str | Callable[[Any, Any, Any], Any], families: Sequence[Fami
     )
 
 
-def invariant_by_construction(metric: Metric, families: Sequence[Family]) -> bool:
-    """Whether a metric is built to be invariant under all of the families; its certificate then only confirms it."""
+def suspects(metric: Metric, families: Sequence[Family]) -> list[str]:
+    """The families under which a metric is not known to be invariant by their structure; the certificate decides."""
+    if isinstance(metric, Euclidean):
+        return [family.name for family in families if not is_isometric(family)]
     if isinstance(metric, MovingFrame):
-        return not metric.gauge.unsettled
-    return isinstance(metric, Pairs) and all(family in metric.pairs for family in families)
+        return list(metric.gauge.unsettled)
+    if isinstance(metric, Pairs):
+        return [f.name for f in families if f not in metric.pairs and not is_isometric(f)]
+    return [family.name for family in families]

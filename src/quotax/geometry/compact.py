@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quotax.geometry.spectra import each
 from quotax.symmetry import (
     GL,
     Action,
@@ -158,7 +159,7 @@ class Block:
     def best(self, m: jax.Array) -> jax.Array:
         """The element that maximises `<g, m>`."""
         if self.kind == "orthogonal":
-            left, _, right = jnp.linalg.svd(m, full_matrices=False)
+            left, _, right = each(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)), m)
             return jnp.matmul(left, right, precision="highest")
         if self.kind == "permutation":
             return assignment(m)
@@ -178,7 +179,7 @@ class Block:
     def value(self, m: jax.Array) -> jax.Array:
         """The maximum of `<g, m>` over one copy, for any leading axes."""
         if self.kind == "orthogonal":
-            return jnp.sum(jnp.linalg.svd(m, compute_uv=False), -1)
+            return jnp.sum(each(lambda a: jnp.linalg.svd(a, compute_uv=False), m), -1)
         if self.kind == "permutation":
             return jnp.sum(m * assignment(m), (-2, -1))
         if self.kind == "sign":

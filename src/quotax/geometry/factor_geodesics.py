@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from quotax.errors import GeometryError
 from quotax.geometry.paths import Named, Path, Time, path_type
+from quotax.geometry.spectra import each
 from quotax.geometry.trajectories import State, System, resolution, trajectory
 
 _product = functools.partial(jnp.matmul, precision="highest")
@@ -172,7 +173,7 @@ def mix_acceleration(g: jax.Array, h: jax.Array, a: jax.Array, b: jax.Array) -> 
 
 
 def _least(g: jax.Array) -> jax.Array:
-    return jnp.linalg.svd(g, compute_uv=False)[..., -1]
+    return each(lambda a: jnp.linalg.svd(a, compute_uv=False), g)[..., -1]
 
 
 # --- mix of two numbers

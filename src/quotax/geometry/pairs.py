@@ -26,6 +26,7 @@ from quotax.geometry.factor_geodesics import inv_pair, mix_pair
 from quotax.geometry.metrics import Metric, vertical_by_matrix
 from quotax.geometry.paths import Path, joined, moved, straight
 from quotax.geometry.roles import short_sides, sides
+from quotax.geometry.spectra import each
 from quotax.geometry.vertical import Family, Named, components, factors_at, vertical
 from quotax.symmetry import ComplexScaling, Term
 
@@ -208,7 +209,7 @@ def _block(kind: str, family: Family, arrays: Named) -> Block:
     if family.group.layout != "matrix":
         return Block(left, right, there, back, left * right, left)
     root = spectral(family, left, _root)
-    values, vectors = jnp.linalg.eigh(root @ right @ root)
+    values, vectors = each(jnp.linalg.eigh, root @ right @ root)
     return Block(left, right, there, back, values, vectors)
 
 

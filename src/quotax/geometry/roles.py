@@ -12,7 +12,7 @@ from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.geometry.component import Family, Named, velocities
-from quotax.symmetry import GL, Action, Group, Term
+from quotax.symmetry import GL, Action, Group, O, Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,13 @@ class Restricted:
 def is_shift(family: Family) -> bool:
     """Whether the family adds something that no parameter multiplies."""
     return family.terms is not None and any(term.kind == "shift" for term in family.terms)
+
+
+def is_isometric(family: Family) -> bool:
+    """Whether the family acts by orthogonal matrices, or by shifts that no parameter multiplies."""
+    if isinstance(family.group, O) or not family.group.continuous:
+        return True
+    return bool(family.terms) and all(term.kind == "shift" for term in family.terms or ())
 
 
 def is_linear(family: Family) -> bool:

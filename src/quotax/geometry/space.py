@@ -67,6 +67,10 @@ class QuotientSpace:
         certify_metric: Callable[[], Certificate],
     ) -> None:
         """Use `quotax.quotient`, which lowers and certifies the symmetries and the metric first."""
+        names = [family.name for family in families]
+        for name in names:
+            if names.count(name) > 1:
+                raise GeometryError(f"`quotient`: two symmetries are called {name!r}; give each its own name.")
         self.network = network
         self.specs = specs
         self.families = tuple(families)

@@ -119,9 +119,10 @@ def demonstrate(write: Callable[[str], None] = print, progress: Callable[[str], 
     write(f"\nSharpness at radius {RADIUS}: the largest rise of the loss in the ball, before and after the move\n")
     write(_sharpness_table(studies))
     write(
-        "\nS_flat <= S_full: the horizontal Euclidean ball is contained in the full one. The move leaves the function alone,"
-        "\nand the loss with it, yet changes both: the Euclidean metric is not invariant under scalings and GL, so neither"
-        "\nnumber is a property of the function. S_quot is, the ball of the invariant metric: it is the same at both places."
+        "\nS_flat <= S_full: the horizontal Euclidean ball is contained in the full one. The move leaves the function"
+        "\nalone, and the loss with it, yet changes both: the Euclidean metric is not invariant under scalings and GL,"
+        "\nso neither number is a property of the function. S_quot is, the ball of the invariant metric: it is the same"
+        "\nat both places."
     )
     write(f"\n{time.perf_counter() - start:.0f} s")
 
