@@ -259,6 +259,7 @@ def test_copies_are_recovered_exactly(name):
             np.testing.assert_array_equal(found.elements[family.name], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**20), scale=st.sampled_from([0.05, 0.5, 5.0]))

@@ -42,6 +42,7 @@ def generators(family, arrays):
 
 # A field is a gradient iff its Jacobian is symmetric. The Jacobian does not depend on the point (fields here are
 # affine), or is generic at a random one: it shows the dimension of the algebra elements with that property.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_the_number_of_laws_is_that_of_symmetric_jacobians(name):
     case = CASES[name]
@@ -233,6 +234,7 @@ def test_drift_is_exact_and_its_orders_are_orders(name):
         np.testing.assert_allclose(half.second, change.second / 4, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_gradient_step_drifts_at_second_order_only(name):
     case, params, _, loss = problem(name)

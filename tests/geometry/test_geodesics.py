@@ -359,6 +359,7 @@ def test_inv_against_hamilton():
     assert gap(inv_pair(arrays, velocity).end, exact.end) < 1e-10
 
 
+@pytest.mark.slow
 def test_inv_of_numbers_and_multiples_is_exponential():
     path = inv_pair({"u": jnp.array([[2.0]])}, {"u": jnp.array([[-3.0]])})
     np.testing.assert_allclose(path.end["u"], 2 * np.exp([[-1.5]]), rtol=1e-13)

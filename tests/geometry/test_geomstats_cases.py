@@ -87,11 +87,15 @@ class NearPoints(random.RandomDataGenerator):
 
 
 def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
-    """Every check on every space; those on `quick` spaces by default, the others with `-m slow`."""
+    """Every check on every space; those on `quick` spaces by default, the others with `-m slow`.
+
+    The metrics of curved quotients shoot for every logarithm, which takes minutes: `-m long`.
+    """
     out = []
     for name in SPACES:
         for check in harness.checks(case_module, case_name, skip=skip, only=only):
-            marks = [] if name in quick else [pytest.mark.slow]
+            curved = SPACES[name][2] == "invariant" and "metric" in case_module
+            marks = [pytest.mark.long] if curved else [] if name in quick else [pytest.mark.slow]
             out.append(pytest.param(name, check, marks=marks, id=f"{name}-{check}"))
     return out
 
@@ -128,7 +132,6 @@ NOT_FOR_QUOTIENTS = {"test_metric_matrix_is_spd", "test_injectivity_radius_vec",
 UP_TO_THE_GROUP = {"test_exp_after_log", "test_geodesic_boundary_points", "test_geodesic_bvp_reverse"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "check"),
     parameters("quotient_metric", "QuotientMetricTestCase", skip=NOT_FOR_QUOTIENTS | UP_TO_THE_GROUP, quick=["shift"]),

@@ -76,6 +76,7 @@ def horizontal(y, v):
     return v - y @ k
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", CHOICES)
 def test_bures_wasserstein(route):
     a, b, noise = normal(2, 3, 5, 3)

@@ -214,6 +214,7 @@ def test_relative_steps_survive_scalings_without_a_proof():
     assert whole_arrays.invariant is False  # one norm for an array does not follow its units
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_refuted_or_unknown():
     params, data = pairs_problem()
     refuted = type("Refuted", (), {"status": "refuted", "steps": ("lengths differ",), "__bool__": lambda self: False})()

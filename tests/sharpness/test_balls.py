@@ -62,6 +62,7 @@ def test_masks(mask, squares):
     assert found.value == pytest.approx(0.5 * squares**0.5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_every_array_has_its_own_ball():
     # Linear: each array moves along its own gradient, by the radius times its own norm.
     parts = [(2 * 1.0, 2.0), (18**0.5, 2 * 2**0.5), (12**0.5, 3 * 3**0.5)]  # norm of the array, of its gradient
@@ -135,6 +136,7 @@ def test_diagonal_nets_in_the_mixed_metric(seed):
     assert found.invariant is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_diagonal_nets_with_general_data(seed):
     params, data = diagonal(seed, orthogonal=False)
@@ -157,6 +159,7 @@ def test_the_scalar_case_in_the_invariant_metric():
     assert float(product_loss(end, ONE) - product_loss(SCALAR, ONE)) == pytest.approx(found.value)
 
 
+@pytest.mark.slow
 def test_a_ball_beyond_the_domain_is_searched_up_to_its_edge():
     # beta = 1.2 shrinks to 0, where the metric ends, long before the radius is used up; the loss there is 4.
     found = sharpness(product_loss, SCALAR, 3.0, space=Pairs("mix", 1), ball="geodesic", batch=ONE)

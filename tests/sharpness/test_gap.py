@@ -41,6 +41,7 @@ def test_least_squares_is_recognised_and_its_maximum_certified():
     assert poor.value + poor.gap == pytest.approx(found.value, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_another_loss_is_not_called_quadratic():
     params, batch = problem()
     found = sharpness(linear_network, params, 0.7, batch=batch, bound=True)

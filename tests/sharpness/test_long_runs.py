@@ -35,6 +35,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 3, 12, 40])
 def test_interrupted_saved_and_resumed_it_ends_where_it_would_have(after):
     whole = sharpness(bumpy, network(), 1.0, budget=80)

@@ -110,6 +110,7 @@ def test_orthogonal_data_in_the_domain(count):
         assert float(MixPoint(**params).norm(found.perturbation)) <= rho / 2**0.5 * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_general_data_in_the_domain(count):
     for seed in range(count):

@@ -144,6 +144,7 @@ def test_networks_in_chunks():
     assert jax.tree.map(jnp.shape, found.vectors[0]) == jax.tree.map(jnp.shape, params)
 
 
+@pytest.mark.slow
 def test_density():
     values = np.concatenate([np.full(30, 1.0), np.full(60, 3.0), [10.0] * 10])
     A = with_spectrum(values)

@@ -123,7 +123,7 @@ def flat_change(parts: Parts, arrays: Named, x: Named, y: Named) -> Named:
         right = add(part.covelocity(x, y), -1, part.covelocity(nothing, y))
         found = solver.solve(part, factor, arrays, right)
         for _ in range(_REFINEMENTS):
-            rest = add(right, -1, gram.apply(part, factor.held, arrays, found))
+            rest = add(right, -1, gram.apply(part, solver.tensors(part, factor, arrays), arrays, found))
             found = add(found, 1, solver.solve(part, factor, arrays, rest))
         change |= part.velocity(arrays, found)
     return change

@@ -68,7 +68,7 @@ class KempfNess(System):
             right = _linear(part, velocity, velocity)
             found = solver.solve(part, factor, arrays, right)
             for _ in range(1, _PASSES):
-                rest = add(right, -1, gram.apply(part, factor.held, arrays, found))
+                rest = add(right, -1, gram.apply(part, solver.tensors(part, factor, arrays), arrays, found))
                 found = add(found, 1, solver.solve(part, factor, arrays, rest))
             bend |= {name: -value for name, value in part.velocity(arrays, found).items()}
         return bend

@@ -33,7 +33,7 @@ _PASSES_OF_SMALL = 3
 class Factor(NamedTuple):
     """A factored component: the Gram operator's tensors, the solver's own data, and the passes a projection needs."""
 
-    held: gram.Data
+    held: gram.Data | None
     inverse: Any
     passes: jax.Array | None
 
@@ -73,7 +73,14 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
     unprobed = Factor(held, inverse, None)
     if small(part):
         return unprobed
-    return Factor(held, inverse, _passes(part, *jax.lax.stop_gradient((unprobed, dict(arrays)))))
+    passes = _passes(part, *jax.lax.stop_gradient((unprobed, dict(arrays))))
+    # Elimination answers without the tensors, which are as large as the weights between the layers.
+    return Factor(None if method(part) == "elimination" else held, inverse, passes)
+
+
+def tensors(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> gram.Data:
+    """The Gram operator's tensors; made again where they were not kept, which is when something is differentiated."""
+    return gram.data(part, arrays) if factored.held is None else factored.held
 
 
 def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
@@ -103,7 +110,7 @@ def _approximate(part: Component, factored: Factor) -> Callable[[Named], Named]:
 def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
     """Algebra elements with `V^T V xi = right`, of minimum norm where they are not unique."""
     approximate = _approximate(part, factored)
-    matvec = lambda elements: gram.apply(part, factored.held, arrays, elements)
+    matvec = lambda elements: gram.apply(part, tensors(part, factored, arrays), arrays, elements)
 
     def invert(operator: Callable[[Named], Named], b: Named) -> Named:
         b = part.project(b)
@@ -154,7 +161,7 @@ def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) 
     flat = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
     known = solve(part, factored, arrays, part.elements(flat))
     found = solve(part, factored, arrays, part.covelocity(arrays, part.velocity(arrays, known)))
-    matvec = lambda elements: gram.apply(part, factored.held, arrays, elements)
+    matvec = lambda elements: gram.apply(part, tensors(part, factored, arrays), arrays, elements)
     missing = add(known, -1, found)
     square = dot(missing, matvec(missing)) / jnp.maximum(dot(known, matvec(known)), jnp.finfo(flat.dtype).tiny)
     lost = jnp.sqrt(jnp.maximum(square, 0))
