@@ -93,8 +93,8 @@ def compare(
         >>> import jax.numpy as jnp
         >>> square = lambda p: jnp.sum(p**2)
         >>> table = compare({"narrow": (square, jnp.ones(2)), "wide": (square, jnp.ones(4))})
-        >>> [row["trace full"] for row in table.rows]
-        [4.0, 8.0]
+        >>> tuple(row["trace full"] for row in table.rows)
+        (4.0, 8.0)
     """
     if not isinstance(models, Mapping) or not models:
         raise SharpnessError(f"`{CALL}` needs models= a dict of name -> (loss, params, space), got {models!r}.")

@@ -71,8 +71,8 @@ def sam(
         >>> optimiser = optax.chain(sam(radius=0.1), optax.sgd(1.0))
         >>> params, grad_fn = jnp.array([1.0, 0.0]), jax.grad(lambda p: p @ p)
         >>> updates, _ = optimiser.update(grad_fn(params), optimiser.init(params), params, grad_fn=grad_fn)
-        >>> [round(float(u), 6) for u in updates]
-        [-2.2, -0.0]
+        >>> tuple(round(float(u), 6) for u in updates)
+        (-2.2, -0.0)
     """
     call = "quotax.sam"
     if not isinstance(radius, jax.Array):  # an array may be a tracer, of a schedule
