@@ -165,8 +165,13 @@ def test_submersion_after_lift_is_the_identity(name):
 # --- geodesics
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+# Every kind of equation and closed form; the other rows are run by hand.
+FOLLOWED = ("linear", "linear biases", "leaky", "u*v", "exp", "layer norm", "state space", "rope", "attention")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in FOLLOWED else pytest.mark.long) for name in CASES]
+)
 def test_geodesics_of_the_quotient(name):
     case = CASES[name]
     if not settled(name):
