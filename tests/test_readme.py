@@ -75,10 +75,11 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
     assert (not differences(printed, shown)) == agree
 
 
-def test_code_runs_and_prints_what_the_page_shows():
-    page = blocks("README.md")
+@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/geometry.md", marks=pytest.mark.slow)])
+def test_code_runs_and_prints_what_the_page_shows(name):
+    page = blocks(name)
     code = [b for b in page if b.language == "python"]
-    assert code, "README.md shows no code"
+    assert code, f"{name} shows no code"
     end = "-- end of block --"
     job = json.dumps([{"line": b.line, "source": b.source, "end": end} for b in code])
     run = subprocess.run(
@@ -87,7 +88,7 @@ def test_code_runs_and_prints_what_the_page_shows():
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -13,10 +13,8 @@ import jax.numpy as jnp
 
 from quotax.artifacts import ArraySpec
 from quotax.geometry.contraction import covelocity, label_sizes, velocity
+from quotax.geometry.vectors import Named
 from quotax.symmetry import Action, Group, O, Term
-
-Named = dict[str, jax.Array]
-"""Arrays by name: of parameters, or, for algebra elements, of families."""
 
 
 class Family(Protocol):

@@ -34,7 +34,7 @@ import jax.numpy as jnp
 
 from quotax.geometry import gram, solver
 from quotax.geometry.charges import gradient_part
-from quotax.geometry.iterative import add
+from quotax.geometry.vectors import add, dot, ravel, unravel
 from quotax.geometry.vertical import Component, Named, factors_at, vertical
 
 Parts = tuple[Component, ...]
@@ -60,8 +60,8 @@ def flat_tensor(parts: Parts, arrays: Named, x: Named, y: Named, z: Named) -> Na
         w = _horizontal(parts, arrays, w)
         form, skew = _forms(parts, arrays, _stack(x, y, z), _stack(w, w, w))
         (ii_x, ii_y, _), (a_x, a_y, a_z) = _unstack(form, 3), _unstack(skew, 3)
-        gauss = _dot(ii_yz, ii_x) - _dot(ii_xz, ii_y)
-        return gauss - 2 * _dot(a_xy, a_z) + _dot(a_yz, a_x) - _dot(a_xz, a_y)
+        gauss = dot(ii_yz, ii_x) - dot(ii_xz, ii_y)
+        return gauss - 2 * dot(a_xy, a_z) + dot(a_yz, a_x) - dot(a_xz, a_y)
 
     return jax.grad(pairing)({name: jnp.zeros_like(array) for name, array in z.items()})
 
@@ -72,8 +72,8 @@ def flat_sectional(parts: Parts, arrays: Named, x: Named, y: Named) -> jax.Array
     x, y = _unstack(jax.vmap(functools.partial(_horizontal, parts, arrays))(_stack(x, y)), 2)
     form, skew = _forms(parts, arrays, _stack(x, x, y), _stack(x, y, y))
     (xx, xy, yy), (_, turning, _) = _unstack(form, 3), _unstack(skew, 3)
-    value = _dot(xx, yy) - _dot(xy, xy) + 3 * _dot(turning, turning)
-    return _over(value, _dot(x, x), _dot(y, y), _dot(x, y))
+    value = dot(xx, yy) - dot(xy, xy) + 3 * dot(turning, turning)
+    return _over(value, dot(x, x), dot(y, y), dot(x, y))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -135,7 +135,7 @@ def _forms(parts: Parts, arrays: Named, x: Named, y: Named) -> tuple[Named, Name
     change = jax.vmap(functools.partial(flat_change, parts, arrays))(*both)
     half = {name: jnp.split(array, 2) for name, array in change.items()}
     there, back = ({name: parts[i] for name, parts in half.items()} for i in range(2))
-    return _scale(_add(there, back), -0.5), _scale(_add(there, back, -1), -0.5)
+    return _scale(add(there, 1, back), -0.5), _scale(add(there, -1, back), -0.5)
 
 
 # --- any metric
@@ -163,11 +163,11 @@ def from_inner(inner: Callable[[Named, Named, Named], jax.Array], parts: Parts) 
 
     def matrix(arrays: Named) -> jax.Array:
         basis = jnp.eye(sum(a.size for a in arrays.values()), dtype=jnp.result_type(*arrays.values()))
-        rows = jax.vmap(lambda e: _ravel(flat(arrays, _unravel(arrays, e))))(basis)
+        rows = jax.vmap(lambda e: ravel(flat(arrays, unravel(arrays, e))))(basis)
         return (rows + rows.T) / 2
 
     def sharp(arrays: Named, covector: Named) -> Named:
-        return _unravel(arrays, jnp.linalg.solve(matrix(arrays), _ravel(covector)))
+        return unravel(arrays, jnp.linalg.solve(matrix(arrays), ravel(covector)))
 
     def horizontal(arrays: Named, v: Named) -> Named:
         fields = jnp.concatenate([_fields(part, arrays) for part in parts]) if parts else None
@@ -176,8 +176,8 @@ def from_inner(inner: Callable[[Named, Named, Named], jax.Array], parts: Parts) 
         metric = matrix(arrays)
         # Normal equations of the whitened fields by the pseudo-inverse: stabilisers leave the Gram matrix singular.
         lowered = fields @ metric
-        along = jnp.linalg.pinv(lowered @ fields.T, rtol=1e-11, hermitian=True) @ (lowered @ _ravel(v))
-        return _unravel(arrays, _ravel(v) - along @ fields)
+        along = jnp.linalg.pinv(lowered @ fields.T, rtol=1e-11, hermitian=True) @ (lowered @ ravel(v))
+        return unravel(arrays, ravel(v) - along @ fields)
 
     return Riemannian(flat, sharp, horizontal)
 
@@ -196,9 +196,9 @@ def integrability(metric: Riemannian, arrays: Named, x: Named, e: Named) -> Name
     r"""O'Neill's tensor $A_x e = \mathrm{ver}\,\nabla_{hx}(he) + \mathrm{hor}\,\nabla_{hx}(ve)$."""
     x = metric.horizontal(arrays, x)
     level, change = jax.jvp(lambda a: metric.horizontal(a, e), (arrays,), (x,))
-    across = _add(change, christoffel(metric, arrays, x, level))
-    along = _add(christoffel(metric, arrays, x, _add(e, level, -1)), change, -1)
-    return _add(_add(across, metric.horizontal(arrays, across), -1), metric.horizontal(arrays, along))
+    across = add(change, 1, christoffel(metric, arrays, x, level))
+    along = add(christoffel(metric, arrays, x, add(e, -1, level)), -1, change)
+    return add(add(across, -1, metric.horizontal(arrays, across)), 1, metric.horizontal(arrays, along))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -215,7 +215,7 @@ def sectional(metric: Riemannian, arrays: Named, x: Named, y: Named) -> jax.Arra
     x, y = metric.horizontal(arrays, x), metric.horizontal(arrays, y)
     flat_x, flat_y = metric.flat(arrays, x), metric.flat(arrays, y)
     value = _riemann(metric, arrays, x, y, y, x)
-    return _over(value, _dot(flat_x, x), _dot(flat_y, y), _dot(flat_x, y))
+    return _over(value, dot(flat_x, x), dot(flat_y, y), dot(flat_x, y))
 
 
 def above(metric: Riemannian) -> Riemannian:
@@ -250,7 +250,7 @@ def _second(metric: Riemannian, arrays: Named, a: Named, b: Named, u: Named, v: 
 
 def _inner(metric: Riemannian, arrays: Named, u: Named, v: Named) -> jax.Array:
     """The quotient's inner product `q(u, v)`."""
-    return _dot(metric.flat(arrays, metric.horizontal(arrays, u)), v)
+    return dot(metric.flat(arrays, metric.horizontal(arrays, u)), v)
 
 
 # --- named vectors
@@ -259,8 +259,8 @@ def _inner(metric: Riemannian, arrays: Named, u: Named, v: Named) -> jax.Array:
 def _on_basis(covector: Callable[[Named], jax.Array], arrays: Named) -> Named:
     """The entries of a covector (or of several, in a leading axis), one basis vector after the other."""
     basis = jnp.eye(sum(a.size for a in arrays.values()), dtype=jnp.result_type(*arrays.values()))
-    entries = jax.lax.map(lambda e: covector(_unravel(arrays, e)), basis, batch_size=64)
-    rebuild = functools.partial(_unravel, arrays)
+    entries = jax.lax.map(lambda e: covector(unravel(arrays, e)), basis, batch_size=64)
+    rebuild = functools.partial(unravel, arrays)
     return jax.vmap(rebuild)(entries.T) if entries.ndim == 2 else rebuild(entries)
 
 
@@ -280,31 +280,10 @@ def _fields(part: Component, arrays: Named) -> jax.Array:
     """The fields of a component's coordinates, one in each row."""
     zeros = {name: jnp.zeros_like(array) for name, array in arrays.items()}
     basis = jnp.eye(part.dimension, dtype=jnp.result_type(*arrays.values()))
-    return jax.vmap(lambda c: _ravel(zeros | part.field(arrays, c)))(basis)
+    return jax.vmap(lambda c: ravel(zeros | part.field(arrays, c)))(basis)
 
 
 def _over(value: jax.Array, xx: jax.Array, yy: jax.Array, xy: jax.Array) -> jax.Array:
     area = xx * yy - xy**2
     plane = area > 4 * jnp.finfo(area.dtype).eps * xx * yy
     return jnp.where(plane, value / jnp.where(plane, area, 1), 0)
-
-
-def _dot(u: Named, v: Named) -> jax.Array:
-    zero = jnp.zeros((), jnp.result_type(*u.values()))
-    return sum((jnp.vdot(u[name], v[name], precision="highest") for name in u), start=zero)
-
-
-def _add(u: Named, v: Named, factor: float = 1) -> Named:
-    return {name: u[name] + factor * v[name] for name in u}
-
-
-def _ravel(v: Named) -> jax.Array:
-    return jnp.concatenate([jnp.ravel(v[name]) for name in sorted(v)])
-
-
-def _unravel(like: Named, vector: jax.Array) -> Named:
-    result, start = {}, 0
-    for name in sorted(like):
-        result[name] = vector[start : start + like[name].size].reshape(like[name].shape)
-        start += like[name].size
-    return result

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from quotax.errors import GeometryError
 from quotax.geometry import gram, solver
 from quotax.geometry.component import Component
-from quotax.geometry.iterative import add
-from quotax.geometry.paths import Named, dot, norm, path_type
+from quotax.geometry.paths import path_type
 from quotax.geometry.regularity import gram_regularity, references
 from quotax.geometry.trajectories import State, System, Trajectory, trajectory
+from quotax.geometry.vectors import Named, add, dot, norm
 
 _PASSES = 3
 """A solution in floating point is repeated on what it left, as in a projection."""

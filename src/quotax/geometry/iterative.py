@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.component import Named
+from quotax.geometry.vectors import Named, add, dot
 
 Operator = Callable[[Named], Named]
 
@@ -47,14 +47,3 @@ def conjugate_gradients(matvec: Operator, precondition: Operator, right: Mapping
     first = precondition(right)
     start = (zero, right, first, dot(right, first), jnp.zeros((), int))
     return jax.lax.while_loop(unfinished, step, start)[0]
-
-
-def dot(a: Mapping[str, jax.Array], b: Mapping[str, jax.Array]) -> jax.Array:
-    """The inner product of algebra elements."""
-    products = [jnp.vdot(a[name], b[name], precision="highest") for name in a]
-    return sum(products[1:], start=products[0])
-
-
-def add(a: Mapping[str, jax.Array], factor: jax.Array | float, b: Mapping[str, jax.Array]) -> Named:
-    """`a + factor b`."""
-    return {name: a[name] + factor * b[name] for name in a}

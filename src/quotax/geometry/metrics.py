@@ -11,6 +11,7 @@ $A^{-1}$ of an ordinary one, and the projection onto the orbit is the Euclidean 
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,11 +24,12 @@ from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, f
 from quotax.geometry.geodesics import hamiltonian, kempf_ness
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
+from quotax.geometry.vectors import dot, ravel, unravel
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at, horizontal, vertical
 from quotax.trees import nest
 
 
-class Metric:
+class Metric(abc.ABC):
     """A metric; compared by identity, so that what is compiled for it is found again.
 
     `data` is what `prepare` computes once at a base point.
@@ -37,21 +39,21 @@ class Metric:
     parts: tuple[Component, ...]
     euclidean: bool = False
 
+    @abc.abstractmethod
     def prepare(self, arrays: Named) -> Any:
         """Everything at a base point that its tangent vectors share."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
         """`A v`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
         """`A^-1 e`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
         """The part of `v` along the orbit, orthogonal in the metric to the rest."""
-        raise NotImplementedError
 
     def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
         """What is left of `v` without its vertical part."""
@@ -315,24 +317,3 @@ def vertical_by_matrix(
 def _bare(family: Family) -> Restricted:
     """A shift without what it does to parameters that it does not only shift."""
     return Restricted(family, tuple(term for term in family.terms or () if term.kind == "shift"))
-
-
-def ravel(v: Named) -> jax.Array:
-    """All entries in one vector, in the arrays' own order."""
-    return jnp.concatenate([jnp.ravel(v[name]) for name in sorted(v)])
-
-
-def unravel(like: Named, vector: jax.Array) -> Named:
-    """The arrays of a vector that `ravel` made."""
-    result, start = {}, 0
-    for name in sorted(like):
-        size = like[name].size
-        result[name] = vector[start : start + size].reshape(like[name].shape)
-        start += size
-    return result
-
-
-def dot(u: Named, v: Named) -> jax.Array:
-    """The sum of the products of all entries."""
-    zero = jnp.zeros((), jnp.result_type(*u.values()))
-    return sum((jnp.vdot(u[name], v[name], precision="highest") for name in u), start=zero)

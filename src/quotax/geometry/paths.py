@@ -16,7 +16,8 @@ from typing import Any, dataclass_transform
 import jax
 import jax.numpy as jnp
 
-Named = dict[str, jax.Array]
+from quotax.geometry.vectors import Named, norm
+
 Time = float | jax.Array
 
 
@@ -201,18 +202,3 @@ def joined(*paths: Path) -> Joined:
 
 def _union(parts: Any) -> Named:
     return functools.reduce(lambda a, b: a | b, parts, {})
-
-
-# --- sums over all parameters
-
-
-def dot(a: Named, b: Named) -> jax.Array:
-    """The Euclidean inner product."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return jnp.asarray(sum(jnp.vdot(x, y, precision="highest") for x, y in pairs))
-
-
-def norm(a: Named) -> jax.Array:
-    """The Euclidean norm, with derivative zero at zero."""
-    square = dot(a, a)
-    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

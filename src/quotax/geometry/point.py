@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.metrics import dot
+from quotax.geometry.vectors import dot
 from quotax.geometry.vertical import Named
 from quotax.trees import nest
 

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 
 from quotax.geometry import closed_forms, elimination, gram
 from quotax.geometry.component import Component, Named
-from quotax.geometry.iterative import add, conjugate_gradients, dot
+from quotax.geometry.iterative import conjugate_gradients
+from quotax.geometry.vectors import add, dot
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
 

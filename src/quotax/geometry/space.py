@@ -268,11 +268,7 @@ class QuotientSpace:
         Raises `ConvergenceError` when none is found; under jit, where nothing can be raised, ask `logarithm` for `.ok`.
         """
         found = self.logarithm(params, other)
-        if not isinstance(found.ok, Tracer) and not found.ok:
-            raise ConvergenceError(
-                "`space.log(params, other)`: no geodesic was found that ends in the orbit of other; the best one ends "
-                f"at a relative distance of {float(found.residual):.2g}. `space.alignment` compares without geodesics."
-            )
+        _refuse_without_geodesic(found)
         return found.vector
 
     def dist(self, params: Any, other: Any) -> jax.Array:
@@ -286,8 +282,7 @@ class QuotientSpace:
         if flat or (not isinstance(chord, Tracer) and chord <= self._rounding(params)):
             return chord
         found = self.logarithm(params, other)
-        if not isinstance(found.ok, Tracer) and not found.ok:
-            self.log(params, other)
+        _refuse_without_geodesic(found)
         return jnp.where(found.ok, self.norm(params, found.vector), jnp.inf)
 
     def _rounding(self, params: Any) -> jax.Array:
@@ -402,3 +397,11 @@ class Representative:
     params: Any
     element: dict[str, jax.Array]
     attained: jax.Array
+
+
+def _refuse_without_geodesic(found: Log) -> None:
+    if not isinstance(found.ok, Tracer) and not found.ok:
+        raise ConvergenceError(
+            "`space.log(params, other)`: no geodesic was found that ends in the orbit of other; the best one ends "
+            f"at a relative distance of {float(found.residual):.2g}. `space.alignment` compares without geodesics."
+        )

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.geometry.paths import Named, Path, Time, norm, path_type
+from quotax.geometry.paths import Path, Time, path_type
+from quotax.geometry.vectors import Named, norm
 
 State = tuple[Named, Named]
 """The position, and its velocity or covector."""

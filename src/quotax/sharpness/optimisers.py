@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from quotax.errors import SharpnessError
 from quotax.sharpness.arguments import check_choice, check_point, check_radius
 from quotax.sharpness.ball import Space, euclidean
 from quotax.sharpness.vectors import Tree
+
+if TYPE_CHECKING:
+    import optax
 
 
 def horizontal(space: Space, *, gradients: bool = False) -> optax.GradientTransformationExtraArgs:
@@ -46,7 +48,7 @@ def horizontal(space: Space, *, gradients: bool = False) -> optax.GradientTransf
             return _gradient(point, updates), state
         return _like(updates, point.horizontal(updates)), state
 
-    return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)
+    return _transformation(update)
 
 
 def sam(
@@ -100,12 +102,14 @@ def sam(
             )
         return _calling(grad_fn)(_worst(call, space, radius, ball, params, updates)), state
 
-    return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)
+    return _transformation(update)
 
 
 def _worst(call: str, space: Space | None, radius: Any, ball: str, params: Tree, covector: Tree) -> Tree:
     """The parameters moved by `radius` in the direction of steepest ascent; not moved where there is none."""
     if space is None:
+        import optax
+
         point, direction, size = None, covector, optax.tree.norm(covector)
     else:
         point = check_point(call, space, params, ball)
@@ -151,3 +155,10 @@ def _required(call: str, params: Tree | None) -> Tree:
     if params is None:
         raise SharpnessError(f"`{call}` depends on where it is: call `update(updates, state, params)`.")
     return params
+
+
+def _transformation(update: Callable[..., Any]) -> optax.GradientTransformationExtraArgs:
+    """An optax transformation without state; optax is imported when one is made, not with quotax."""
+    import optax
+
+    return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)
