@@ -5,11 +5,15 @@ import os
 # Before SciPy is loaded: its threads and JAX's would wait for one another on a machine with few cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from pathlib import Path
+
 import hypothesis
 import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+# Most of a test's time is compilation, of programs that run for a moment.
+jax.config.update("jax_disable_most_optimizations", True)
 
 # The same examples on every run: a failure in CI is a failure here. No deadline: a first call compiles.
 hypothesis.settings.register_profile("quotax", derandomize=True, deadline=None, max_examples=25, database=None)
@@ -21,3 +25,15 @@ def strict_promotion():
     """Mixing dtypes is an error: float32 parameters must not meet a float64 constant on the way."""
     with jax.numpy_dtype_promotion("strict"):
         yield
+
+
+MAPS = Path("/proc/self/maps")
+"""Linux: a line for each memory region of this process; 65,530 are allowed."""
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """Every compiled program holds a few memory regions, and LLVM aborts the process when it is refused one more."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()

@@ -26,6 +26,7 @@ import quotax as qx
 from derive.rows import ROWS  # tests/derive/rows.py; tests/ is on the path of pytest and of pyright
 from quotax.errors import MetricWarning
 from quotax.lower import lower_action
+from quotax.trees import nest
 
 PD, GL, O, T = qx.PositiveDiagonal, qx.GL, qx.O, qx.Translation
 S, D, C, SCALAR = qx.Symmetry, qx.Diagonal, qx.ComplexScaling, qx.PositiveScalar
@@ -71,6 +72,10 @@ class Case:
         shapes = self.network.shapes
         keys = jax.random.split(jax.random.key(seed), len(shapes))
         return {n: jax.random.normal(k, s, dtype) for k, (n, s) in zip(keys, shapes.items(), strict=True)}
+
+    def tree(self, seed: int = 0, dtype: Any = jnp.float64) -> dict[str, Any]:
+        """What `draw` gives, in the network's own tree."""
+        return nest(self.draw(seed, dtype))
 
     def inputs(self, seed: int = 0) -> list[jax.Array]:
         """Inputs at the sizes of the row: normal numbers, or tokens."""

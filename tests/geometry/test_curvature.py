@@ -310,7 +310,7 @@ def test_the_connection_reproduces_generators():
         ("attention", "invariant"),
     ):
         case, space = CASES[name], CASES[name].space(metric)
-        params = nest(case.draw(0))
+        params = case.tree(0)
         xi = {}
         for i, family in enumerate(space.families):
             shape = family.group.coordinate_shape(family.sizes)
@@ -318,7 +318,7 @@ def test_the_connection_reproduces_generators():
         found = space.connection(params, space.field(params, xi))
         for key, value in xi.items():
             np.testing.assert_allclose(found[key], value, atol=1e-10)
-        horizontal = space.horizontal(params, nest(case.draw(1)))
+        horizontal = space.horizontal(params, case.tree(1))
         for value in space.connection(params, horizontal).values():
             np.testing.assert_allclose(value, 0, atol=1e-10)
 

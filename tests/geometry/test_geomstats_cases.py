@@ -89,13 +89,13 @@ class NearPoints(random.RandomDataGenerator):
 def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
     """Every check on every space; those on `quick` spaces by default, the others with `-m slow`.
 
-    The metrics of curved quotients shoot for every logarithm, which takes minutes: `-m long`.
+    Curved quotients shoot for every logarithm, which takes minutes: `-m long`.
     """
     out = []
     for name in SPACES:
         for check in harness.checks(case_module, case_name, skip=skip, only=only):
-            curved = SPACES[name][2] == "invariant" and "metric" in case_module
-            marks = [pytest.mark.long] if curved else [] if name in quick else [pytest.mark.slow]
+            shoots = SPACES[name][2] == "invariant" and ("metric" in case_module or "log" in str(check))
+            marks = [pytest.mark.long] if shoots else [] if name in quick else [pytest.mark.slow]
             out.append(pytest.param(name, check, marks=marks, id=f"{name}-{check}"))
     return out
 

@@ -7,7 +7,7 @@ import pytest
 
 import quotax as qx
 from models import relu, rotary, symmetry
-from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, solver
+from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, roots, solver
 from quotax.geometry import skeleton as skeletons
 from quotax.geometry.vertical import components, coordinates, factors_at, horizontal, rank_at, vertical
 from quotax.lower import lower_action
@@ -281,15 +281,71 @@ def test_the_rank_of_large_tied_families(monkeypatch):
 def test_conjugate_gradients_solve_what_the_matrix_says():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(6, 6))
-    matrix, right = jnp.asarray(matrix @ matrix.T), {"a": jnp.asarray(rng.normal(size=6))}
+    matrix, right = jnp.asarray(matrix @ matrix.T), jnp.asarray(rng.normal(size=6))
     diagonal = jnp.diagonal(matrix)
-    found = iterative.conjugate_gradients(lambda x: {"a": matrix @ x["a"]}, lambda x: {"a": x["a"] / diagonal}, right)
-    np.testing.assert_allclose(found["a"], jnp.linalg.solve(matrix, right["a"]), rtol=1e-7)
+    found = iterative.conjugate_gradients(lambda x: matrix @ x, lambda x: x / diagonal, right)
+    np.testing.assert_allclose(found, jnp.linalg.solve(matrix, right), rtol=1e-7)
+
+
+def preconditioned(values, seed=0, null=0):
+    """A positive semi-definite matrix with these eigenvalues beside `null` zeros, and images of its root."""
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([values, np.zeros(null)])
+    turn = np.linalg.qr(rng.normal(size=(len(values), len(values))))[0]
+    matrix, root = (jnp.asarray(turn @ np.diag(v) @ turn.T) for v in (values, np.sqrt(values)))
+    return matrix, [root @ jnp.asarray(rng.normal(size=len(values))) for _ in range(3)]
+
+
+NARROW = np.linspace(0.97, 1.03, 200)
+
+
+@pytest.mark.parametrize("far", [(), (0.01, 0.2, 1.8), (1e-6, 3e-6, 40.0)], ids=["none", "three", "extreme"])
+@pytest.mark.parametrize("null", [0, 3])
+def test_a_subspace_takes_the_far_ends_of_a_spectrum_away(far, null):
+    matrix, (first, second, right) = preconditioned(np.concatenate([NARROW, far]), null=null)
+    space = iterative.deflate(lambda x: matrix @ x, lambda x: x, jnp.stack([first, second]), 32)
+    assert np.count_nonzero(space.weights) <= len(far) + 16
+    steps = iterative.steps_needed(space.low, space.high, 1e-10, 20)
+    assert 3 <= int(steps) <= 9  # of the narrow part: seven for the ends 0.97 and 1.03
+    x, rest = space.coarse(right)
+    x = x + iterative.chebyshev(lambda x: matrix @ x, space.outside, rest, space.low, space.high, steps)
+    assert float(jnp.linalg.norm(matrix @ x - right)) <= 1e-8 * float(jnp.linalg.norm(right))
+
+
+def test_a_spectrum_that_is_not_narrow_is_found_to_be_so():
+    matrix, (first, second, _) = preconditioned(np.geomspace(1e-3, 1, 200))
+    space = iterative.deflate(lambda x: matrix @ x, lambda x: x, jnp.stack([first, second]), 8)
+    assert int(iterative.steps_needed(space.low, space.high, 1e-6, 12)) == 13
+
+
+@pytest.fixture
+def iterated(large, monkeypatch):
+    """Chains of scalings are not eliminated either."""
+    monkeypatch.setattr(elimination, "_LITTLE_WORK", -1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("iterated")
+@pytest.mark.parametrize("spread", [0, 2], ids=["like units", "units of every size"])
+@pytest.mark.parametrize("dead", [False, True])
+def test_chains_of_scalings_by_iteration(spread, dead):
+    net, families = families_at(deep_relu, RELUS, {"x": 30, "h": 40, "k": 20, "y": 5})
+    assert [solver.method(part) for part in components(families)] == ["iterative"]
+    arrays = {n: a * jnp.exp(spread * b) for (n, a), b in zip(draw(net, 0).items(), draw(net, 5).values(), strict=True)}
+    if dead:
+        arrays |= {"W1": arrays["W1"].at[3].set(0), "b1": arrays["b1"].at[3].set(0), "W2": arrays["W2"].at[:, 3].set(0)}
+    check(net, families, arrays)
+    narrow = {n: a.astype(jnp.float32) for n, a in arrays.items()}
+    parts, vectors = components(families), draw(net, 1, jnp.float32)
+    rest = horizontal(parts, factors_at(parts, narrow), narrow, vectors)
+    span = basis(fields(net, families, {n: a.astype(jnp.float64) for n, a in narrow.items()}))
+    size = np.linalg.norm(flat(vectors, net))
+    assert np.linalg.norm(span.T @ flat(rest, net)) <= 1e-5 * size
 
 
 def test_elimination_meets_a_singular_block():
     # Equal rows before and after make two coordinates move alike, which only eigenvalues can tell.
-    root, alive = closed_forms.regular_root(jnp.ones((3, 3)))
+    root, alive = roots.regular(jnp.ones((3, 3)))
     np.testing.assert_allclose(root.T @ root, jnp.ones((3, 3)) / 9, atol=1e-12)
     assert int(alive) == 1
 

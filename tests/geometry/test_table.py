@@ -8,7 +8,6 @@ import pytest
 import quotax as qx
 from derive.rows import ROWS
 from geometry.table import CASES, FAMILIES, WITHOUT
-from quotax.trees import nest
 
 
 def test_every_row_with_symmetries_is_in_the_table():
@@ -35,7 +34,7 @@ QUICK = ("linear", "softmax bias", "conv relu", "attention biases")
 def test_acting_leaves_the_outputs_alone(name):
     case = CASES[name]
     space = case.space(discrete=True)
-    params, inputs = nest(case.draw(1)), case.inputs()
+    params, inputs = case.tree(1), case.inputs()
     moved = space.act(params, space.random_element(jax.random.key(3), scale=0.5))
     np.testing.assert_allclose(case.network(moved, *inputs), case.network(params, *inputs), rtol=1e-8, atol=1e-9)
     assert float(jnp.max(jnp.abs(space.ravel(moved) - space.ravel(params)))) > 1e-2

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry import curvature as cv
-from quotax.geometry.logarithm import shoot
+from quotax.geometry.logarithm import Log, shoot
 from quotax.geometry.metrics import Metric
 from quotax.geometry.transport import (
     carried,
@@ -101,14 +101,36 @@ class Above(Calculus):
         """The vector whose geodesic ends at `q`, and whether one was found."""
         if self.metric.euclidean:
             return q - p, jnp.asarray(True)
-        arrays, goal = self.named(p), self.named(q)
+        arrays, chord = self.named(p), q - p
 
         def end(w: Named) -> Named:
             reached, exit_time = self._end(w, arrays)
             return self.named(jnp.where(exit_time > 1, reached, jnp.nan))
 
-        start = {name: goal[name] - array for name, array in arrays.items()}
-        found = shoot(end, lambda e: goal, lambda point, v: v, arrays, start)
+        def towards(goal: jax.Array, start: jax.Array) -> Log:
+            return shoot(end, lambda e: self.named(goal), lambda point, v: v, arrays, self.named(start))
+
+        def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+            share, step, _ = state
+            return (share < 1) & (step >= 1 / 16)
+
+        def further(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+            share, step, w = state
+            new = jnp.minimum(share + step, 1)
+            found = towards(
+                p + new * chord, jnp.where(share > 0, w * new / jnp.where(share > 0, share, 1), new * chord)
+            )
+            ok = found.ok
+            return (
+                jnp.where(ok, new, share),
+                jnp.where(ok, 2 * step, step / 2),
+                jnp.where(ok, self.flat(found.vector), w),
+            )
+
+        # The whole way at once, or as far along the chord as shooting goes from what was found before.
+        one = jnp.ones((), p.dtype)
+        state = jax.lax.stop_gradient((0 * one, one, chord))
+        found = towards(q, jax.lax.stop_gradient(jax.lax.while_loop(unfinished, further, state)[2]))
         return self.flat(found.vector), found.ok
 
     def _end(self, v: Named, arrays: Named) -> tuple[jax.Array, jax.Array]:

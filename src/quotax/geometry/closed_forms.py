@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.geometry import gram
+from quotax.geometry import gram, roots
 from quotax.geometry.component import Component
 from quotax.geometry.spectra import eigh
 from quotax.symmetry import GL, ComplexScaling, O
@@ -120,53 +120,18 @@ def solve(inverse: Inverse, covector: jax.Array) -> jax.Array:
     return left @ (inverse.weights * inner) @ jnp.swapaxes(right, -1, -2)
 
 
-def reciprocal(values: jax.Array, threshold: jax.Array | float) -> jax.Array:
-    """`1 / value`, and zero for values up to the threshold."""
-    alive = values > threshold
-    return jnp.where(alive, 1 / jnp.where(alive, values, 1), 0)
-
-
-def spectral_root(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
-    """`R` with `R^T R` the pseudo-inverse of a positive semi-definite matrix, and its rank.
-
-    Rounding is measured against the diagonal, or the diagonal `before` an elimination left this matrix over.
-    """
-    scale = _unit_scale(jnp.diagonal(matrix) if before is None else before)
-    values, vectors = eigh(matrix * scale[:, None] * scale[None, :])
-    largest = jnp.max(values, initial=0 if before is None else 1)
-    weights = reciprocal(values, len(matrix) * _epsilon(matrix) * largest)
-    return jnp.sqrt(weights)[:, None] * vectors.T * scale[None, :], jnp.sum(weights > 0)
-
-
-def regular_root(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
-    """The same by Cholesky's factorisation, ten times faster; by eigenvalues where it meets rounding."""
-    diagonal = jnp.diagonal(matrix) if before is None else before
-    scale = _unit_scale(diagonal)
-    alive = (diagonal > 0).astype(matrix.dtype)
-    lower = jnp.linalg.cholesky(matrix * scale[:, None] * scale[None, :] + jnp.diag(1 - alive))
-    regular = jnp.all(jnp.diagonal(lower) ** 2 > 10 * len(matrix) * _epsilon(matrix))
-
-    def by_cholesky() -> tuple[jax.Array, jax.Array]:
-        inverse = jax.scipy.linalg.solve_triangular(lower, jnp.diag(alive), lower=True)
-        return inverse * scale[None, :], jnp.sum(alive > 0)
-
-    return jax.lax.cond(regular, by_cholesky, lambda: spectral_root(matrix, before))
-
-
-def _unit_scale(diagonal: jax.Array) -> jax.Array:
-    return jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-
-
 def _numbers(total: jax.Array) -> Inverse:
     # A sum of squares has a small relative error however small it is, so that only zero itself counts as zero.
-    weights = reciprocal(total, smallest(total))
+    weights = roots.reciprocal(total, smallest(total))
     return Inverse(weights=weights, rank=jnp.sum(weights > 0))
 
 
 def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inverse:
     (rows, first), (columns, second) = (_eigen(side, shape) for side in (left, right))
     sums = rows[..., :, None] + columns[..., None, :]
-    weights = reciprocal(sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0))
+    weights = roots.reciprocal(
+        sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0)
+    )
     return Inverse(weights, first, second, rank=jnp.sum(weights > 0))
 
 
@@ -174,8 +139,16 @@ def _anticommutator(total: jax.Array, shape: tuple[int, ...]) -> Inverse:
     # For skew xi, the skew part of xi S is (xi S + S xi) / 2.
     values, vectors = _eigen(total, shape)
     sums = (values[..., :, None] + values[..., None, :]) / 2
-    weights = reciprocal(sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0))
+    weights = roots.reciprocal(
+        sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0)
+    )
     return Inverse(weights, vectors, vectors, rank=jnp.sum(jnp.triu(weights > 0, 1)))
+
+
+def _inverted(sums: jax.Array) -> jax.Array:
+    """One over sums of eigenvalues, and zero for those that are rounding."""
+    largest = jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0)
+    return roots.reciprocal(sums, sums.shape[-1] * _epsilon(sums) * largest)
 
 
 def _eigen(side: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
@@ -205,7 +178,7 @@ def diagonal(own: Sequence[tuple[gram.Piece, jax.Array | None]], shape: tuple[in
 
 def _dense(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], index: int) -> Inverse:
     matrix = own_matrix(part, held, arrays, index)
-    root, rank = (spectral_root if len(matrix) < _SMALL else regular_root)(matrix)
+    root, rank = (roots.spectral if len(matrix) < _SMALL else roots.regular)(matrix)
     inverse = root.T @ root
     family = part.families[index]
     shape, coordinates = family.group.shape(family.sizes), part.shapes[family.name]

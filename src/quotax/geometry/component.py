@@ -161,8 +161,7 @@ class Component:
 
     def adjoint(self, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> jax.Array:
         """The flat coordinates `V^T v`."""
-        total = {family.name: covelocities(family, arrays, vectors) for family in self.families}
-        return self.flat(total)
+        return self.flat(self._covelocities(arrays, vectors))
 
     def gram(self, arrays: Mapping[str, jax.Array]) -> jax.Array:
         """The matrix `V^T V` in flat coordinates."""
@@ -194,11 +193,23 @@ class Component:
 
     def covelocity(self, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> Named:
         """The transpose of `velocity`, projected onto the algebras."""
-        return self.project({family.name: covelocities(family, arrays, vectors) for family in self.families})
+        return self.project(self._covelocities(arrays, vectors))
+
+    def _covelocities(self, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> Named:
+        total: Named = {}
+        read: set[str] = set()
+        for family in self.families:
+            if not read.isdisjoint(family.moved):
+                # XLA would fuse sums over rows and over columns of one array into a loop that takes twice their time.
+                total, arrays, vectors = jax.lax.optimization_barrier((total, dict(arrays), dict(vectors)))
+                read.clear()
+            total[family.name] = covelocities(family, arrays, vectors)
+            read.update(family.moved)
+        return total
 
     def project(self, arrays: Mapping[str, jax.Array]) -> Named:
         """The algebra elements nearest to arrays of their shapes (the skew part of a matrix, for rotations)."""
-        return {family.name: self._nearest(family, arrays[family.name]) for family in self.families}
+        return {f.name: self._nearest(f, arrays[f.name]) for f in self.families if f.name in arrays}
 
     def _nearest(self, family: Family, array: jax.Array) -> jax.Array:
         shape = self.shapes[family.name]

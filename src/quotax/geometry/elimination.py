@@ -16,12 +16,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry import closed_forms, gram
+from quotax.geometry import closed_forms, gram, roots
 from quotax.geometry.component import Component, Named
 
 _LARGEST_FAMILY = 8192
 _MOST_ENTRIES = 2**27
 _MOST_WORK = 2**39
+_LITTLE_WORK = 2**31
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,30 @@ class Step:
 
 
 class Elimination(NamedTuple):
-    """For every step `R` with `R^T R` the inverse of its block, and `R` times the blocks to the step's ties."""
+    """For every step the root `R` of the inverse of its block, and `R` times the blocks to the step's ties."""
 
     roots: tuple[jax.Array, ...]
     ties: tuple[tuple[jax.Array, ...], ...]
     rank: jax.Array
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The order of elimination, and about how many multiplications it takes."""
+
+    steps: tuple[Step, ...]
+    work: int
+
+
+def quick(part: Component) -> bool:
+    """Whether eliminating is less work than finding out what an iteration needs: layers of up to some 500 units."""
+    found = plan(part)
+    return found is not None and found.work <= _LITTLE_WORK
+
+
 @functools.lru_cache(maxsize=256)
-def plan(part: Component) -> tuple[Step, ...] | None:
-    """The order of elimination, or nothing where the component is not of this kind or the blocks would be too large."""
+def plan(part: Component) -> Plan | None:
+    """A plan, or nothing where the component is not of this kind or the blocks would be too large."""
     pieces = gram.structure(part)
     sizes = [family.dimension for family in part.families]
     elementwise = all(family.group.shape(family.sizes) == part.shapes[family.name] for family in part.families)
@@ -73,39 +88,42 @@ def plan(part: Component) -> tuple[Step, ...] | None:
         for j in ties[i]:
             diagonal[j] = False
             ties[j] = (ties[j] | ties[i]) - {i, j}
-    return tuple(steps) if entries <= _MOST_ENTRIES and work <= _MOST_WORK else None
+    return Plan(tuple(steps), work) if entries <= _MOST_ENTRIES and work <= _MOST_WORK else None
 
 
 def factor(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], accurate: bool = False) -> Elimination:
     """Eliminate; `accurate` takes eigenvalues of every block, which counts the rank."""
-    steps = plan(part)
-    assert steps is not None
+    steps = _steps(part)
     blocks = _blocks(part, held, arrays)
     before = [jnp.diag(block) if block.ndim == 2 else block for block in (blocks[i, i] for i in range(len(steps)))]
-    roots, all_ties, rank = [], [], jnp.zeros((), int)
+    factors, all_ties, rank = [], [], jnp.zeros((), int)
     for step in steps:
         i = step.index
         own = blocks.pop((i, i))
         if step.diagonal:
-            root = jnp.sqrt(closed_forms.reciprocal(own, closed_forms.smallest(own)))
+            root = jnp.sqrt(roots.reciprocal(own, closed_forms.smallest(own)))
             alive = jnp.sum(root > 0)
         else:
-            root, alive = (closed_forms.spectral_root if accurate else closed_forms.regular_root)(own, before[i])
+            root, alive = (roots.spectral if accurate else roots.regular)(own, before[i])
         rank += alive
         rows = {j: blocks.pop((i, j)) if (i, j) in blocks else blocks.pop((j, i)).T for j in step.ties}
-        ties = {j: root[:, None] * row if step.diagonal else root @ row for j, row in rows.items()}
+        ties = {j: root[:, None] * row if step.diagonal else roots.times(root, row) for j, row in rows.items()}
         for j, k in itertools.combinations_with_replacement(step.ties, 2):
-            old = blocks.get((j, k), jnp.zeros((), root.dtype))
-            blocks[j, k] = (jnp.diag(old) if old.ndim == 1 else old) - ties[j].T @ ties[k]
-        roots.append(root)
+            old = blocks.get((j, k))
+            if j == k:
+                assert old is not None
+                blocks[j, j] = roots.less_gram(jnp.diag(old) if old.ndim == 1 else old, ties[j])
+            else:
+                filled = ties[j].T @ ties[k]
+                blocks[j, k] = -filled if old is None else old - filled
+        factors.append(root)
         all_ties.append(tuple(ties[j] for j in step.ties))
-    return Elimination(tuple(roots), tuple(all_ties), rank)
+    return Elimination(tuple(factors), tuple(all_ties), rank)
 
 
 def solve(part: Component, factored: Elimination, right: Mapping[str, jax.Array]) -> Named:
     """The coordinates by family, from forward and backward substitution."""
-    steps = plan(part)
-    assert steps is not None
+    steps = _steps(part)
     found = [right[family.name].ravel() for family in part.families]
     for step, root, ties in zip(steps, factored.roots, factored.ties, strict=True):
         i = step.index
@@ -120,6 +138,12 @@ def solve(part: Component, factored: Elimination, right: Mapping[str, jax.Array]
     return {
         family.name: value.reshape(right[family.name].shape) for family, value in zip(part.families, found, strict=True)
     }
+
+
+def _steps(part: Component) -> tuple[Step, ...]:
+    found = plan(part)
+    assert found is not None
+    return found.steps
 
 
 def _blocks(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> dict[tuple[int, int], jax.Array]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -103,8 +103,9 @@ def pieces(part: Component) -> tuple[Piece, ...] | None:
                         piece = _pair(i, j, first, second, s, t)
                         key = (i, j, piece.row_labels, piece.column_labels, piece.tensor_labels)
                         if key in found:
+                            # A tensor that is worth forming for one product holds the others too.
                             products = found[key].products + piece.products
-                            piece = Piece(*key, piece.sizes, products, piece.formed and found[key].formed)
+                            piece = Piece(*key, piece.sizes, products, piece.formed or found[key].formed)
                         found[key] = piece
     return tuple(found.values())
 
@@ -173,18 +174,31 @@ def _sizes(operands: list[Operand]) -> dict[str, int]:
     return {a: n for array, labels in operands for a, n in zip(labels, array.shape, strict=True)}
 
 
-def apply(part: Component, held: Data, arrays: Mapping[str, jax.Array], elements: Mapping[str, jax.Array]) -> Named:
-    """`V^T V` on algebra elements."""
+def apply(
+    part: Component,
+    held: Data,
+    arrays: Mapping[str, jax.Array],
+    elements: Mapping[str, jax.Array],
+    rows: Sequence[int] | None = None,
+) -> Named:
+    """`V^T V` on algebra elements; only the rows of some families, where they are given, and zero elements left out."""
     found = structure(part)
     if found is None:
         return part.covelocity(arrays, part.velocity(arrays, elements))
     names = [family.name for family in part.families]
-    total = {name: jnp.zeros_like(elements[name]) for name in names}
+    wanted = {names[i] for i in (range(len(names)) if rows is None else rows)}
+    dtype = jnp.result_type(*elements.values())
+    total = {f.name: jnp.zeros(f.group.shape(f.sizes), dtype) for f in part.families if f.name in wanted}
+
+    def add(row: str, column: str, piece: Piece, tensor: jax.Array | None, transposed: bool) -> None:
+        if row in wanted and column in elements:
+            total[row] = total[row] + _multiply(part, piece, tensor, arrays, elements[column], transposed)
+
     for piece, tensor in zip(found, held, strict=True):
         row, column = names[piece.row], names[piece.column]
-        total[row] = total[row] + _multiply(part, piece, tensor, arrays, elements[column], transposed=False)
+        add(row, column, piece, tensor, transposed=False)
         if piece.row != piece.column:
-            total[column] = total[column] + _multiply(part, piece, tensor, arrays, elements[row], transposed=True)
+            add(column, row, piece, tensor, transposed=True)
     return part.project(total)
 
 

@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import GeometryError
-from quotax.geometry import closed_forms, elimination, gram, solver
+from quotax.geometry import closed_forms, elimination, gram, roots, solver
 from quotax.geometry.component import Component, Named
+
+_SMALL = 1024
+"""The most coordinates whose Gram matrix is made although its blocks could be eliminated."""
 
 _LARGEST = 4096
 """The most coordinates whose Gram matrix is made for its rank."""
@@ -20,13 +23,12 @@ _LARGEST = 4096
 def rank(part: Component, arrays: Mapping[str, jax.Array]) -> jax.Array:
     """The rank of a component's Gram operator."""
     held = gram.data(part, arrays)
-    match solver.method(part):
-        case "separate":
-            return _own(part, held, arrays, 0)[1]
-        case "elimination":
-            return elimination.factor(part, held, arrays, accurate=True).rank
+    if solver.method(part) == "separate":
+        return _own(part, held, arrays, 0)[1]
+    if part.dimension > _SMALL and elimination.plan(part) is not None:
+        return elimination.factor(part, held, arrays, accurate=True).rank
     if part.dimension <= _LARGEST:
-        return closed_forms.spectral_root(gram.matrix(part, held, arrays))[1]
+        return roots.spectral(gram.matrix(part, held, arrays))[1]
     return _by_complement(part, held, arrays)
 
 
@@ -69,4 +71,4 @@ def _by_complement(part: Component, held: gram.Data, arrays: Mapping[str, jax.Ar
         return outside(left), jnp.vdot(c, outside(image))
 
     columns, before = jax.lax.map(column, jnp.eye(others, dtype=jnp.result_type(*arrays.values())))
-    return alive + closed_forms.spectral_root((columns + columns.T) / 2, before)[1]
+    return alive + roots.spectral((columns + columns.T) / 2, before)[1]

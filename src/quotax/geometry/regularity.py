@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry import closed_forms, gram
+from quotax.geometry import closed_forms, gram, roots
 from quotax.geometry.component import Component
 
 _WHOLE = 256
@@ -72,7 +72,7 @@ def _pencil(part: Component, arrays: Mapping[str, jax.Array]) -> Pencil:
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
     values, vectors = jnp.linalg.eigh(matrix * scale[:, None] * scale[None, :])
     threshold = len(matrix) * jnp.finfo(matrix.dtype).eps * jnp.max(values, initial=0)
-    weights = closed_forms.reciprocal(values, threshold)
+    weights = roots.reciprocal(values, threshold)
     return Pencil(scale[:, None] * vectors * jnp.sqrt(weights), jnp.sum(weights == 0))
 
 

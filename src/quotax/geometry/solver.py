@@ -3,7 +3,7 @@
 - separate: one family whose block has a closed form;
 - dense: few coordinates altogether: the eigenvalues of the Gram matrix;
 - elimination: scalings and shifts of many layers: block elimination;
-- iterative: everything else: conjugate gradients, preconditioned by the closed forms.
+- iterative: everything else: half of the families eliminated in closed form, the others by iteration.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry import closed_forms, elimination, gram
+from quotax.geometry import closed_forms, coupled, elimination, gram, roots
 from quotax.geometry.component import Component, Named
-from quotax.geometry.iterative import conjugate_gradients
 from quotax.geometry.vectors import add, dot
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
@@ -49,7 +48,7 @@ def method(part: Component) -> Method:
         return "dense"
     if len(part.families) == 1 and first.exact:
         return "separate"
-    return "elimination" if elimination.plan(part) is not None else "iterative"
+    return "elimination" if elimination.quick(part) else "iterative"
 
 
 def small(part: Component) -> bool:
@@ -66,15 +65,18 @@ def _size(part: Component, name: str) -> int:
 
 
 def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
-    """What every projection of a component at these arrays shares."""
-    held = gram.data(part, arrays)
+    """What every projection of a component at these arrays shares.
+
+    In three programs, each compiled by itself: XLA would compute in every step of one what the one before it returns.
+    """
+    held = _held(part, dict(arrays))
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
-    inverse = _invert(part, *jax.lax.stop_gradient((held, dict(arrays))))
-    unprobed = Factor(held, inverse, None)
+    fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
+    inverse = _invert(part, *fixed)
     if small(part):
-        return unprobed
-    passes = _passes(part, *jax.lax.stop_gradient((unprobed, dict(arrays))))
+        return Factor(held, inverse, None)
+    passes = _passes(part, Factor(fixed[0], inverse, None), fixed[1])
     # Elimination answers without the tensors, which are as large as the weights between the layers.
     return Factor(None if method(part) == "elimination" else held, inverse, passes)
 
@@ -84,40 +86,43 @@ def tensors(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) 
     return gram.data(part, arrays) if factored.held is None else factored.held
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _held(part: Component, arrays: Named) -> gram.Data:
+    return gram.data(part, arrays)
+
+
+@functools.partial(jax.jit, static_argnums=0)
 def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
     match method(part):
         case "dense":
-            return closed_forms.spectral_root(gram.matrix(part, held, arrays))[0]
+            return roots.spectral(gram.matrix(part, held, arrays))[0]
         case "elimination":
             return elimination.factor(part, held, arrays)
-    return tuple(
-        closed_forms.invert(part, held, arrays, closed_forms.block(part, i)) for i in range(len(part.families))
-    )
+        case "iterative":
+            return coupled.factor(part, held, arrays)
+    return closed_forms.invert(part, held, arrays, closed_forms.block(part, 0))
 
 
-def _approximate(part: Component, factored: Factor) -> Callable[[Named], Named]:
-    """The inverse of the Gram operator, or, for the iterative solver, of its diagonal blocks."""
+def _inverse(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
+    """The inverse of the Gram operator."""
     match method(part):
         case "dense":
-            return lambda b: part.elements((factored.inverse @ part.flat(b)) @ factored.inverse)
+            return part.elements((factored.inverse @ part.flat(right)) @ factored.inverse)
         case "elimination":
-            return lambda b: elimination.solve(part, factored.inverse, b)
-    return lambda b: {
-        family.name: closed_forms.solve(inverse, b[family.name])
-        for family, inverse in zip(part.families, factored.inverse, strict=True)
-    }
+            return elimination.solve(part, factored.inverse, right)
+        case "iterative":
+            return coupled.solve(part, factored.inverse, tensors(part, factored, arrays), arrays, right)
+    (family,) = part.families
+    return {family.name: closed_forms.solve(factored.inverse, right[family.name])}
 
 
 def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
     """Algebra elements with `V^T V xi = right`, of minimum norm where they are not unique."""
-    approximate = _approximate(part, factored)
     matvec = lambda elements: gram.apply(part, tensors(part, factored, arrays), arrays, elements)
+    fixed, here = jax.lax.stop_gradient((factored, dict(arrays)))
 
-    def invert(operator: Callable[[Named], Named], b: Named) -> Named:
-        b = part.project(b)
-        if method(part) == "iterative":
-            return conjugate_gradients(operator, lambda r: part.project(approximate(r)), b)
-        return part.project(approximate(b))
+    def invert(_: Callable[[Named], Named], b: Named) -> Named:
+        return part.project(_inverse(part, fixed, here, part.project(b)))
 
     return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
 
@@ -157,14 +162,16 @@ def split(
     return found, rest(found)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> jax.Array:
     """Once or twice: from how well one pass finds known elements, which lie mostly along the slowest directions."""
-    flat = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
-    known = solve(part, factored, arrays, part.elements(flat))
+    draw = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
+    right = part.project(part.elements(draw))
+    known = solve(part, factored, arrays, right)
     found = solve(part, factored, arrays, part.covelocity(arrays, part.velocity(arrays, known)))
-    matvec = lambda elements: gram.apply(part, tensors(part, factored, arrays), arrays, elements)
     missing = add(known, -1, found)
-    square = dot(missing, matvec(missing)) / jnp.maximum(dot(known, matvec(known)), jnp.finfo(flat.dtype).tiny)
+    image = gram.apply(part, tensors(part, factored, arrays), arrays, missing)
+    square = dot(missing, image) / jnp.maximum(dot(known, right), jnp.finfo(draw.dtype).tiny)
     lost = jnp.sqrt(jnp.maximum(square, 0))
-    goal = float(jnp.finfo(flat.dtype).eps) ** 0.8
+    goal = float(jnp.finfo(draw.dtype).eps) ** 0.8
     return 1 + (lost > goal).astype(int)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +14,12 @@ Named = dict[str, jax.Array]
 
 def dot(a: Mapping[str, jax.Array], b: Mapping[str, jax.Array]) -> jax.Array:
     """The sum of the products of all entries."""
-    zero = jnp.zeros((), jnp.result_type(*a.values()))
-    return sum((jnp.vdot(a[name], b[name], precision="highest") for name in a), start=zero)
+    return _sum((a[name], b[name]) for name in a)
 
 
-def norm(a: Mapping[str, jax.Array]) -> jax.Array:
-    """The Euclidean norm, with derivative zero at zero."""
-    square = dot(a, a)
+def norm(a: Any) -> jax.Array:
+    """The Euclidean norm of a tree of arrays, with derivative zero at zero."""
+    square = _sum((array, array) for array in jax.tree.leaves(a))
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 
 
@@ -40,3 +40,8 @@ def unravel(like: Mapping[str, jax.Array], vector: jax.Array) -> Named:
         result[name] = vector[start : start + like[name].size].reshape(like[name].shape)
         start += like[name].size
     return result
+
+
+def _sum(pairs: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
+    products = [jnp.vdot(x, y, precision="highest") for x, y in pairs]
+    return sum(products[1:], start=products[0])

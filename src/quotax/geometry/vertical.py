@@ -36,7 +36,7 @@ Factors = tuple[Factor, ...]
 
 def factors_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> Factors:
     """What every projection at these arrays shares."""
-    return tuple(_factor(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts))
+    return tuple(solver.factor(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts))
 
 
 def vertical(
@@ -84,11 +84,6 @@ def rank_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> ja
 
 
 # Compiled for each component by itself, in numbered names: equal blocks of a network are compiled once.
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _factor(part: Component, arrays: Named) -> Factor:
-    return solver.factor(part, arrays)
 
 
 @functools.partial(jax.jit, static_argnums=0)
