@@ -57,7 +57,7 @@ def factor(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) ->
     )
     system = _System(part, inverses, held, arrays)
     # What projections will ask for: the right-hand sides of tangent vectors.
-    starts = jnp.stack([system.reduced(part.covelocity(arrays, _signs(part, arrays, seed)))[1] for seed in (1, 2)])
+    starts = jnp.stack([system.reduced(part.covelocity(arrays, _simple(part, arrays, seed)))[1] for seed in (1, 2)])
     moved = sum(array.size for array in arrays.values())
     most = max(2, min(_MOST_DIRECTIONS, system.size, moved // (4 * system.size)))
     subspace = iterative.deflate(system.apply, system.precondition, starts, most)
@@ -84,16 +84,17 @@ def solve(part: Component, factored: Coupled, held: gram.Data, arrays: Mapping[s
     return others | add(first, -1, system.invert(system.first, system.between(others, system.first)))
 
 
-def _signs(part: Component, arrays: Mapping[str, jax.Array], seed: int) -> Named:
-    """A tangent vector of signs without a pattern, made faster than it is read: a multiplicative hash of the place."""
+def _simple(part: Component, arrays: Mapping[str, jax.Array], seed: int) -> Named:
+    """A random tangent vector, an outer product for every parameter, which costs nothing to draw or to hold."""
 
-    def signs(array: jax.Array, salt: int) -> jax.Array:
-        place = jax.lax.iota(jnp.uint32, array.size) + jnp.uint32(salt)
-        place = (place ^ (place >> 15)) * jnp.uint32(0x2C1B3C6D)
-        place = (place ^ (place >> 12)) * jnp.uint32(0x297A2D39)
-        return jnp.where(place >> 31, 1, -1).astype(array.dtype).reshape(array.shape)
+    def outer(array: jax.Array, key: jax.Array) -> jax.Array:
+        total = jnp.ones((), array.dtype)
+        for own, size in zip(jax.random.split(key, max(array.ndim, 1)), array.shape, strict=False):
+            total = total[..., None] * jax.random.normal(own, (size,), array.dtype)
+        return total
 
-    return {name: signs(arrays[name], (seed << 24) + (n << 16)) for n, name in enumerate(part.moved)}
+    keys = jax.random.split(jax.random.key(seed), len(part.moved))
+    return {name: outer(arrays[name], key) for name, key in zip(part.moved, keys, strict=True)}
 
 
 class _System:

@@ -150,7 +150,12 @@ def structure(part: Component) -> tuple[Piece, ...] | None:
 
 def data(part: Component, arrays: Mapping[str, jax.Array]) -> Data:
     """The tensors of the pieces."""
-    return tuple(_tensor(part, piece, arrays) if piece.formed else None for piece in structure(part) or ())
+    held: list[jax.Array | None] = []
+    for piece in structure(part) or ():
+        held.append(_tensor(part, piece, arrays) if piece.formed else None)
+        # As in `Component.covelocity`: sums over different axes of one array are not to share a loop.
+        held, arrays = jax.lax.optimization_barrier((held, dict(arrays)))
+    return tuple(held)
 
 
 def _tensor(part: Component, piece: Piece, arrays: Mapping[str, jax.Array]) -> jax.Array:
