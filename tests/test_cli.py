@@ -39,7 +39,7 @@ def test_the_symmetries_of_the_demonstration_hold(model, symmetries):
         assert qx.verify(model, symmetry)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demonstration_says_what_is_true():
     source = str(Path(qx.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {source!r}); from quotax.cli import main; main(['demo'])"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -91,6 +92,7 @@ def alternating(*calls, repeats=15):
 
 def trim():
     """Give unused memory back to the system, and forget the highest mark so far."""
+    gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 
@@ -107,8 +109,8 @@ def resident():
     return pages * resource.getpagesize()
 
 
-def measure(name, sizes):
-    """One row: times, memory, residual."""
+def prepared(name, sizes):
+    """The sized network, its space, parameters and a vector; projections compiled, which took so many seconds."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -126,23 +128,22 @@ def measure(name, sizes):
         return nest(arrays)
 
     params, v = draw(), draw()
-    count = network.num_parameters
-    copy = jax.jit(lambda x: jax.tree.map(lambda a: a * 1.0000001, x))
-    jax.block_until_ready(copy(params))
     start = time.perf_counter()
     jax.block_until_ready(space.at(params).horizontal(v))
-    compiling = time.perf_counter() - start
-    factored = space.at(params)
-    repeats = 45 if count < 1e7 else 7
-    passing, once = alternating(lambda: copy(params), lambda: factored.horizontal(v), repeats=repeats)
-    (factoring,) = alternating(lambda: space.at(params), repeats=5)
-    del factored
-    # Everything is compiled: what is added from here on is what the projection itself holds.
-    trim()
-    before = resident() - 4 * count  # the vector that is projected counts as memory beyond the parameters
+    return network, space, params, v, time.perf_counter() - start
+
+
+def measure(name, sizes):
+    """One row: times, residual."""
+    import jax
+
+    network, space, params, v, compiling = prepared(name, sizes)
+    count = network.num_parameters
+    copy = jax.jit(lambda x: jax.tree.map(lambda a: a * 1.0000001, x))
     point = space.at(params)
-    h = point.horizontal(v)
-    peak = highest()
+    repeats = 45 if count < 1e7 else 7
+    passing, once = alternating(lambda: copy(params), lambda: point.horizontal(v), repeats=repeats)
+    (factoring,) = alternating(lambda: space.at(params), repeats=5)
     return {
         "name": name,
         "parameters": count,
@@ -150,10 +151,20 @@ def measure(name, sizes):
         "pass ms": 1e3 * passing,
         "project": once / passing,
         "factor": factoring / passing,
-        "memory": (peak - before) / (4 * count),
         "compile s": compiling,
-        "residual": residual(space, params, v, h),
+        "residual": residual(space, params, v, point.horizontal(v)),
     }
+
+
+def memory(name, sizes):
+    """What factoring and one projection hold at most beyond the parameters, the projected vector included."""
+    import jax
+
+    network, space, params, v, _ = prepared(name, sizes)
+    trim()
+    before = resident() - 4 * network.num_parameters
+    jax.block_until_ready(space.at(params).horizontal(v))
+    return {"memory": (highest() - before) / (4 * network.num_parameters)}
 
 
 def dense():
@@ -251,10 +262,19 @@ def residual(space, params, v, h):
         return size(left) / size(v)
 
 
+def output(command, environment):
+    """The lines that a command prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return done.stdout.splitlines()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="small sizes, as in CI")
     parser.add_argument("--row", help="measure one row here and print it as JSON")
+    parser.add_argument("--memory", action="store_true", help="with --row: its memory, and not its times")
     parser.add_argument("rows", nargs="*", help="the rows to measure; all of them by default")
     arguments = parser.parse_args()
     table = SMALL if arguments.smoke else SIZES
@@ -265,7 +285,8 @@ def main():
         geomstats(arguments.smoke)
         return
     if arguments.row:
-        print(json.dumps(measure(arguments.row, table[arguments.row])))
+        what = memory if arguments.memory else measure
+        print(json.dumps(what(arguments.row, table[arguments.row])))
         return
     print(
         f"{'network':14s} {'parameters':>11s} {'algebra':>8s} {'pass':>9s} {'project':>9s} {'factor':>9s} "
@@ -275,13 +296,13 @@ def main():
         command = [sys.executable, __file__, "--row", name, *(["--smoke"] if arguments.smoke else [])]
         # LAPACK's threads and XLA's get in each other's way: 144 eigenvalue problems of size 64 take 40 times longer.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if done.returncode:
-            sys.exit(done.stderr)
+        lines = output(command, environment)
         if name in ("dense", "geomstats"):
-            print(done.stdout.splitlines()[-1])
+            print(lines[-1])
             continue
-        row = json.loads(done.stdout.splitlines()[-1])
+        # Arrays that are given back are to leave the process, where malloc would keep them for the next.
+        held = output([*command, "--memory"], environment | {"MALLOC_MMAP_THRESHOLD_": "65536"})
+        row = json.loads(lines[-1]) | json.loads(held[-1])
         print(
             f"{name:14s} {row['parameters']:11,d} {row['algebra']:8,d} {row['pass ms']:6.1f} ms {row['project']:8.1f}x "
             f"{row['factor']:8.1f}x {row['memory']:7.1f}x {row['residual']:9.1e} {row['compile s']:6.1f} s",

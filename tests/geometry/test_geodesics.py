@@ -245,10 +245,18 @@ def test_families_without_a_moment_are_refused(name, family):
 
 
 REFUSED = ("attention biases", "exp", "linear biases")
+# One of every kind of group and of coupling; the other rows are followed by hand.
+FOLLOWED = ("linear", "leaky", "u*v", "tied", "layer norm", "swiglu", "relu rnn", "attention", "rope", "decoder")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in FOLLOWED else pytest.mark.long)
+        for name in CASES
+        if name not in REFUSED
+    ],
+)
 def test_every_row(name):
     point, velocity = canonical(name)
     path = kempf_ness(parts_of(name), point, velocity)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.flatten_util import ravel_pytree
 
 from geometry.table import CASES
 
@@ -153,8 +154,8 @@ def test_submersion_after_lift_is_the_identity(name):
     that the outputs do not see; and a lift, which is a projection, leaves what it does to the outputs alone."""
     case = CASES[name]
     space = case.space("euclidean")
-    inputs = [case.inputs(i) for i in range(40)]
-    outputs = lambda p: jnp.concatenate([jnp.ravel(a) for x in inputs for a in jax.tree.leaves(case.network(p, *x))])
+    inputs = [jnp.stack(many) for many in zip(*(case.inputs(i) for i in range(40)), strict=True)]
+    outputs = lambda p: ravel_pytree(jax.vmap(lambda *x: case.network(p, *x))(*inputs))[0]
     params, v = case.tree(0), case.tree(1)
     push = lambda w: jax.jvp(outputs, (params,), (w,))[1]
     np.testing.assert_allclose(push(space.horizontal(params, v)), push(v), atol=1e-8 * float(jnp.linalg.norm(push(v))))
@@ -164,7 +165,7 @@ def test_submersion_after_lift_is_the_identity(name):
 
 
 # Every kind of equation and closed form; the other rows are run by hand.
-FOLLOWED = ("linear", "linear biases", "leaky", "u*v", "exp", "layer norm", "state space", "rope", "attention")
+FOLLOWED = ("linear", "linear biases", "u*v", "exp", "layer norm")
 
 
 @pytest.mark.parametrize(

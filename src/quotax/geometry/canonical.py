@@ -33,8 +33,9 @@ from quotax.geometry.roles import (
     restrict,
     uninformative,
 )
+from quotax.geometry.spectra import eigh
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at
-from quotax.symmetry import O
+from quotax.symmetry import GL, O
 
 Elements = dict[str, jax.Array]
 """Group elements by family name."""
@@ -135,7 +136,7 @@ class Gauge:
 
         def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
             count, now, found, rest, damping = state
-            direction = self._newton(factors_at(self.parts, now), now, now)
+            direction = self._newton(factors_at(self.parts, now), now, now, far=True)
             there, further = self._move(now, found, direction, damping)
             left = self._rest(there)
             better = self._value(there, further) <= self._value(now, found) + tolerance * self._square(now)
@@ -153,11 +154,17 @@ class Gauge:
         _, moved, found, rest, _ = lax.while_loop(going, step, first)
         return found, moved, rest <= 100 * tolerance
 
-    def _newton(self, factors: Any, at: Named, arrays: Named) -> Elements:
-        """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust."""
+    def _newton(self, factors: Any, at: Named, arrays: Named, *, far: bool = False) -> Elements:
+        """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust.
+
+        At a canonical representative the Gram operator maps self-adjoint generators to such. `far` from it, where a
+        parameter is on both sides of a matrix, it does not, and their part of the solution may hardly descend.
+        """
         steps: Elements = {}
         for part, factored, rest in zip(self.parts, factors, self._rests(arrays), strict=True):
-            found = solver.solve(part, factored, at, {name: -0.5 * value for name, value in rest.items()})
+            right = {name: -0.5 * value for name, value in rest.items()}
+            alone = far and part.dimension <= _DENSE and any(_two_sided(family) for family in part.families)
+            found = self_adjoint(part, at, right) if alone else solver.solve(part, factored, at, right)
             for name, xi in found.items():
                 steps[name] = 0.5 * (xi + jnp.swapaxes(xi, -1, -2)) if _is_matrix(part, name) else xi
         size = functools.reduce(jnp.maximum, [_size(f, steps[f.name]) for f in self.linear])
@@ -188,6 +195,12 @@ class Gauge:
             for rest, size in zip(self._rests(arrays), self._squares(arrays), strict=True)
         ]
         return functools.reduce(jnp.maximum, ratios)
+
+    def settled(self, arrays: Named) -> jax.Array:
+        """Whether the moments are where they should be at a canonical representative: whether it was reached."""
+        if not self.parts:
+            return jnp.asarray(True)
+        return self._rest(arrays) <= 1e4 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
 
     def _squares(self, arrays: Named) -> list[jax.Array]:
         return [functools.reduce(jnp.add, [jnp.sum(arrays[n] ** 2) for n in part.moved]) for part in self.parts]
@@ -239,6 +252,27 @@ def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, Any]) 
 def inverses(families: Sequence[Family], elements: Mapping[str, Any]) -> Elements:
     """The inverse elements."""
     return {f.name: f.group.inverse(elements[f.name]) for f in families if f.name in elements}
+
+
+def self_adjoint(part: Component, arrays: Named, right: Elements) -> Elements:
+    """The solution of the Gram operator's equation among symmetric matrices, of minimum norm: for few coordinates."""
+    dtype = jnp.result_type(*arrays.values())
+
+    def symmetric(coordinates: jax.Array) -> jax.Array:
+        pieces, start = [], 0
+        for family in part.families:
+            shape = part.shapes[family.name]
+            own = coordinates[start : start + math.prod(shape)].reshape(shape)
+            own = 0.5 * (own + jnp.swapaxes(own, -1, -2)) if isinstance(family.group, GL) else own
+            pieces.append(own.ravel())
+            start += math.prod(shape)
+        return jnp.concatenate(pieces)
+
+    projection = jax.vmap(symmetric)(jnp.eye(part.dimension, dtype=dtype))
+    values, vectors = eigh(projection @ part.gram(arrays) @ projection)
+    alive = values > part.dimension * jnp.finfo(dtype).eps * jnp.max(values)
+    weights = jnp.where(alive, 1 / jnp.where(alive, values, 1), 0)
+    return part.elements(vectors @ (weights * (vectors.T @ symmetric(part.flat(right)))))
 
 
 def shift_to_slice(family: Family, arrays: Named) -> jax.Array:
@@ -307,6 +341,10 @@ def _carriers_first(shifts: list[Family]) -> list[Family]:
         ordered.append((free or shifts)[0])
         shifts = [f for f in shifts if f is not ordered[-1]]
     return ordered
+
+
+def _two_sided(family: Family) -> bool:
+    return isinstance(family.group, GL) and not is_pair(family)
 
 
 def _is_matrix(part: Component, name: str) -> bool:

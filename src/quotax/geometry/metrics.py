@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,11 +22,20 @@ import jax.numpy as jnp
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.geodesics import hamiltonian, kempf_ness
+from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
 from quotax.geometry.vectors import dot, ravel, unravel
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at, horizontal, vertical
 from quotax.trees import nest
+
+
+class Oriented(NamedTuple):
+    """Data whose whitening follows the group, up to rounding over `margin`; `loose` are families it does not follow."""
+
+    data: Any
+    margin: jax.Array
+    loose: Mapping[str, str]
 
 
 class Metric(abc.ABC):
@@ -59,6 +68,10 @@ class Metric(abc.ABC):
         """What is left of `v` without its vertical part."""
         along = self.vertical(data, arrays, v)
         return {name: v[name] - along[name] for name in v}
+
+    def oriented(self, data: Any) -> Oriented | None:
+        """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
+        return None
 
     def path(self, data: Any, arrays: Named, v: Named) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known."""
@@ -103,6 +116,15 @@ class Euclidean(Metric):
     def __init__(self, families: Sequence[Family]) -> None:
         """Group the families by the parameters they share."""
         self.parts = components(families)
+        self.families = tuple(families)
+
+    def oriented(self, data: Any) -> Oriented:
+        """The parameters' own coordinates follow what shifts them; they stay where others turn the parameters."""
+        turning = orientation(self.families)
+        why = "it turns the parameters' own coordinates, which those of metric='invariant' would follow"
+        blocks = (*turning.permutations, *(stage.block for stage in turning.stages))
+        loose = {block.name: why for block in blocks}
+        return Oriented(data, jnp.ones(()), {**loose, **turning.loose})
 
     def prepare(self, arrays: Named) -> Any:
         """The factored Gram operators."""
@@ -142,10 +164,16 @@ class Euclidean(Metric):
 
 
 class Frame(NamedTuple):
-    """The canonical representative of a base point, and the factored Gram operators there."""
+    """The canonical representative of a base point, and the factored Gram operators there.
+
+    `turns` are elements of families that canonical representatives leave alone, and act next; then axes are put in
+    `orders`.
+    """
 
     canonical: Canonical
     factors: Any
+    turns: Mapping[str, jax.Array]
+    orders: Mapping[str, jax.Array]
 
 
 class MovingFrame(Metric):
@@ -160,6 +188,7 @@ class MovingFrame(Metric):
         self.name = "pullback" if pullback else "invariant"
         self.gauge = gauge
         self.pullback = pullback
+        self.families = tuple(families)
         seen = [_bare(family) if pullback and is_shift(family) else family for family in families]
         self.parts = components(seen)
 
@@ -169,19 +198,21 @@ class MovingFrame(Metric):
 
     def frame(self, found: Canonical) -> Frame:
         """The frame at a point whose canonical representative is known."""
-        return Frame(found, factors_at(self.parts, found.arrays))
+        return Frame(found, factors_at(self.parts, found.arrays), {}, {})
 
     def whiten(self, data: Frame, arrays: Named, v: Named) -> Named:
         """The derivative of the action of `r`, which does not move with the point."""
         found = data.canonical
         _, v = jax.jvp(lambda a: act(self.gauge.shifts, a, found.shifts), (arrays,), (v,))
         v = act(self.gauge.linear, v, found.scalings)
+        if data.turns or data.orders:
+            v = self.orientation.reorder(act(self.families, v, data.turns), data.orders)
         return self._sheared(found, v, -1.0)
 
     def unwhiten(self, data: Frame, arrays: Named, e: Named) -> Named:
         """The derivative of the action of the inverse of `r`."""
         found = data.canonical
-        e = self._sheared(found, e, 1.0)
+        e = self._turned_back(data, self._sheared(found, e, 1.0))
         e = act(self.gauge.linear, e, inverses(self.gauge.linear, found.scalings))
         shifted = act(self.gauge.shifts, arrays, found.shifts)
         back = inverses(self.gauge.shifts, found.shifts)
@@ -226,7 +257,26 @@ class MovingFrame(Metric):
 
     def back(self, data: Frame, point: Named) -> Named:
         """A point near the canonical representative, moved by the inverse of `r`."""
-        return self.gauge.back(data.canonical, point)
+        return self.gauge.back(data.canonical, self._turned_back(data, point))
+
+    def _turned_back(self, data: Frame, e: Named) -> Named:
+        if not (data.turns or data.orders):
+            return e
+        e = self.orientation.reorder(e, data.orders, back=True)
+        return act(self.families[::-1], e, inverses(self.families, data.turns))
+
+    @functools.cached_property
+    def orientation(self) -> Orientation:
+        """How the compact freedom of canonical representatives is taken away."""
+        return orientation(self.families)
+
+    def oriented(self, data: Frame) -> Oriented:
+        """At the canonical representative in its orientation; the same metric, in other coordinates."""
+        loose = {**self.orientation.loose, **self.gauge.unsettled}
+        if self.orientation.trivial:
+            return Oriented(data, jnp.ones(()), loose)
+        frame, margin = _orient_frame(self, data)
+        return Oriented(frame, margin, loose)
 
     def _sheared(self, found: Canonical, v: Named, sign: float) -> Named:
         """What a shift does to parameters that it does not only shift, taken out of the frame (or put back)."""
@@ -245,6 +295,21 @@ class MovingFrame(Metric):
 @functools.partial(jax.jit, static_argnums=0)
 def _prepare_frame(metric: MovingFrame, arrays: Named) -> Frame:
     return metric.frame(metric.gauge.canonical(arrays))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _orient_frame(metric: MovingFrame, data: Frame) -> tuple[Frame, jax.Array]:
+    found = data.canonical
+    turned = metric.orientation(found.arrays)
+    scalings, turns = dict(found.scalings), {}
+    for family in metric.families:
+        if family.name in scalings and family.name in turned.elements:
+            scalings[family.name] = family.group.compose(turned.elements[family.name], scalings[family.name])
+        elif family.name in turned.elements:
+            turns[family.name] = turned.elements[family.name]
+    there = metric.frame(found._replace(arrays=turned.arrays, scalings=scalings))
+    margin = jnp.where(metric.gauge.settled(found.arrays), turned.margin, 0)
+    return there._replace(turns=turns, orders=turned.orders), margin
 
 
 class Dense(Metric):

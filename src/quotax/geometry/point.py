@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +82,17 @@ class Point:
         """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
         return nest(self._metric.unwhiten(self.data, self.arrays, self._vectors(e, "e", "unwhiten(e)")))
 
+    def oriented(self) -> OrientedPoint | None:
+        """The same point with a whitening that follows the group, so that the same `e` is the same vector everywhere.
+
+        `unwhiten` at `g . theta` is then `g` after `unwhiten` at `theta`, where `fixed` holds. Nothing where the metric
+        knows no such whitening.
+        """
+        found = self._metric.oriented(self.data)
+        if found is None:
+            return None
+        return OrientedPoint(Point(self.arrays, found.data, self.space), found.margin, found.loose)
+
     # --- geodesics
 
     def geodesic(self, v: Any) -> Geodesic:
@@ -101,6 +113,32 @@ class Point:
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")
+
+
+class OrientedPoint(NamedTuple):
+    """A point whose whitening follows the group.
+
+    `margin` is how well it is determined: rounding is amplified by up to its inverse. `loose` holds the families that
+    it does not follow, and why.
+    """
+
+    point: Point
+    margin: jax.Array
+    loose: Mapping[str, str]
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it follows all families, with half of the digits to spare."""
+        return not self.loose and float(self.margin) > float(jnp.finfo(self.margin.dtype).eps) ** 0.5
+
+    @property
+    def reason(self) -> str:
+        """Why it is not fixed."""
+        if self.loose:
+            return "; ".join(f"{name}: {why}" for name, why in self.loose.items())
+        if self.margin == 0:
+            return "the canonical representative was not reached, or its orientation is not unique"
+        return f"its orientation is hardly determined (margin {self.margin:.1e})"
 
 
 def length(v: Named) -> jax.Array:

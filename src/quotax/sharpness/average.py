@@ -13,7 +13,7 @@ from jax import lax
 
 from quotax.sharpness.arguments import check_choice, check_radius, check_share, check_whole, random_key
 from quotax.sharpness.ball import Space
-from quotax.sharpness.invariance import Spread, spread, verdict
+from quotax.sharpness.invariance import Spread, sampled, spread
 from quotax.sharpness.kinks import SCALES, kinked
 from quotax.sharpness.objective import Loss
 from quotax.sharpness.result import FUNCTION
@@ -49,8 +49,9 @@ class AverageSharpness:
             `value` is a mean over the other samples; `"domain"`: some geodesics left the metric's domain, and count
             where they left it; `"loss is nan at params"`.
         nonfinite: samples (pairs count once) where it was.
-        invariant: whether it is a function on the quotient (None: not known), and `reason` why.
-        spread: the values at random representatives, if asked for; sampling error included.
+        invariant: whether its expectation is a function on the quotient (None: not known), and `reason` why; also
+            whether the samples of a key are the same at every representative, and with them `value`.
+        spread: the values at random representatives, if asked for; sampling error included where samples differ.
     """
 
     value: float
@@ -166,7 +167,7 @@ def average_sharpness(
         status = "domain"
     elif kinked(bends.mean(axis=0), float(base), float(jnp.finfo(dtype).eps)):
         status = "kink"
-    known = verdict(setting)
+    known = sampled(setting)
     seen = None
     if representatives:
         again = lambda other: average_sharpness(

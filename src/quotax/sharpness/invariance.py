@@ -101,6 +101,20 @@ def verdict(setting: Setting) -> Verdict:
     return Verdict(True, proved + ", and the actions map straight lines to straight lines (checked at random elements)")
 
 
+def sampled(setting: Setting) -> Verdict:
+    """The verdict on an estimate from random vectors: whether the estimate too is the same at every representative.
+
+    It is where the key's vectors at `g . theta` are those at `theta` moved by `g`.
+    """
+    known = verdict(setting)
+    if known.invariant is not True or setting.point is None:
+        return known
+    if setting.steady:
+        return Verdict(True, known.reason + "; the samples of a key are the same at every representative")
+    why = f"estimates at other representatives agree to sampling error ({setting.unsteady})"
+    return Verdict(True, f"{known.reason}; {why}")
+
+
 def _tolerance(setting: Setting) -> float:
     return LOOSE * float(jnp.finfo(setting.layout.dtype).eps) ** 0.5
 

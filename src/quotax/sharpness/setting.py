@@ -91,6 +91,9 @@ class Setting:
     layout: Layout
     length: Callable[[Tree, Tree], jax.Array] | None
     mesh: Mesh | None = None
+    steady: bool | None = None
+    unsteady: str = ""
+    """Whether the same key draws the same vectors at every representative; and why not."""
 
     @property
     def curved(self) -> bool:
@@ -173,6 +176,7 @@ def prepare(
         raise SharpnessError(f"`{call}`: norm='linf' already gives every parameter its own interval; drop per_layer=.")
     kind = check_ball(call, ball, space, natural, adaptive or per_layer or mask is not None or norm == "linf")
     point = None if kind == "full" else check_point(call, space, params, ball or "linear")
+    point, steady, unsteady = _oriented(point)
     if kind == "geodesic" and not hasattr(point, "geodesic"):
         kind = "linear"  # Euclidean: the same; and no geodesics were asked for otherwise
     flat = layout(params)
@@ -180,7 +184,20 @@ def prepare(
     length = None
     if scale is not None or norm == "linf":
         length = lambda params, v: length_of(call, params, v, adaptive, mask, per_layer, norm)
-    return Setting(call, loss, params, space, kind, batch, microbatch, point, scale, flat, length, mesh)
+    return Setting(
+        call, loss, params, space, kind, batch, microbatch, point, scale, flat, length, mesh, steady, unsteady
+    )
+
+
+def _oriented(point: Any) -> tuple[Any, bool | None, str]:
+    """The point with coordinates that follow the group, if it has such: a random vector is then the same on an orbit.
+
+    Searches start from random vectors too, and so end at the same value where a search is all that is known.
+    """
+    found = point.oriented() if callable(getattr(point, "oriented", None)) else None
+    if found is None:
+        return point, None, "the metric's coordinates do not follow the group"
+    return found.point, found.fixed, "" if found.fixed else found.reason
 
 
 @lru_cache(maxsize=64)

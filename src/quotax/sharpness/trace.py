@@ -13,7 +13,7 @@ from jax import lax
 
 from quotax.sharpness.arguments import check_share, check_whole, random_key
 from quotax.sharpness.ball import Space
-from quotax.sharpness.invariance import Spread, spread, verdict
+from quotax.sharpness.invariance import Spread, sampled, spread, verdict
 from quotax.sharpness.objective import Loss
 from quotax.sharpness.result import FUNCTION
 from quotax.sharpness.scaling import Mask
@@ -37,7 +37,8 @@ class Trace:
         dim: the dimension traced over; `value / dim` is the mean eigenvalue. Neither is comparable between widths.
         hessian: `"Riemannian"` or `"Euclidean"`, which differ away from critical points.
         status: `"ok"`, or `"not finite"`.
-        invariant: whether it is a function on the quotient (None: not known), and `reason` why.
+        invariant: whether it is a function on the quotient (None: not known), and `reason` why; for an estimate also
+            whether it is made from the same samples at every representative.
         spread: the values at random representatives, if asked for.
     """
 
@@ -97,7 +98,7 @@ def trace(
     check_whole(CALL, "representatives", representatives, 0)
     spread_scale = check_share(CALL, "spread_scale", spread_scale)
     value, error, method, spent = traced(setting, probes, random_key(CALL, key))
-    known = verdict(setting)
+    known = verdict(setting) if method == "exact" else sampled(setting)
     seen = None
     if representatives:
         again = lambda other: trace(
