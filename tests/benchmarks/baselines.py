@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,9 @@ Rise = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 PUBLISHED = 20
 """Iterations of one APGD run in sharpness studies; a larger budget is spent on restarts."""
 
+LONGEST = 3 * PUBLISHED
+"""Iterations of a long run: the program's room for checkpoints."""
+
 
 def checkpoints(iterations: int) -> list[int]:
     """Where APGD reconsiders: `ceil(p_j n)`, p = 0, 0.22 and then p_{j+1} = p_j + max(p_j - p_{j-1} - .03, .06)."""
@@ -25,17 +29,21 @@ def checkpoints(iterations: int) -> list[int]:
     return sorted({math.ceil(p * iterations) for p in shares[1:] if p * iterations <= iterations})
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4))
-def apgd(rise: Rise, size: int, radius: jax.Array, key: jax.Array, iterations: int) -> jax.Array:
+def apgd(rise: Rise, size: int, radius: float, key: jax.Array, iterations: int) -> jax.Array:
     """The best rise after `iterations` gradients of auto-PGD from a random point of the sphere.
 
     z = P(x + eta g/|g|) and the next x = P(x + .75 (z - x) + .25 (x - x_before)), with eta = 2 radius at first. At a
     checkpoint eta is halved, and the best point taken up again, if fewer than three quarters of the steps since the
     last one rose, or if neither eta nor the best value has changed since. The point after the last gradient counts too.
     """
-    at_checkpoint = np.zeros(iterations + 1, bool)
+    at_checkpoint = np.zeros(LONGEST + 1, bool)
     at_checkpoint[checkpoints(iterations)] = True
-    at_checkpoint = jnp.asarray(at_checkpoint)
+    return _apgd(rise, size, jnp.float32(radius), key, jnp.asarray(iterations, jnp.int32), jnp.asarray(at_checkpoint))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _apgd(rise: Rise, size: int, radius: Any, key: jax.Array, iterations: Any, at_checkpoint: jax.Array) -> jax.Array:
+    """One program for all radii and all lengths."""
 
     def unit(v: jax.Array) -> jax.Array:
         return v / jnp.maximum(jnp.linalg.norm(v), 1e-30)
@@ -77,7 +85,7 @@ def apgd(rise: Rise, size: int, radius: jax.Array, key: jax.Array, iterations: i
 def apgd_with_restarts(rise: Rise, size: int, radius: float, key: jax.Array, budget: int) -> float:
     """The best of as many runs as the budget pays for."""
     runs = max(1, budget // PUBLISHED)
-    values = [apgd(rise, size, jnp.float32(radius), k, min(budget, PUBLISHED)) for k in jax.random.split(key, runs)]
+    values = [apgd(rise, size, radius, k, min(budget, PUBLISHED)) for k in jax.random.split(key, runs)]
     return float(max(values))
 
 

@@ -36,6 +36,30 @@ def test_a_profile_never_decreases():
         assert size <= radius * (1 + 1e-6)
 
 
+def test_a_profile_is_one_program_and_no_worse_than_its_parts():
+    traced = []
+
+    def loss(p):
+        traced.append(1)
+        return bumpy(p)
+
+    radii = [0.3, 0.6, 1.2]
+    counts = []
+    for some in (radii[:1], radii):
+        traced.clear()
+        found = profile(loss, network(3), some, budget=200)
+        counts.append(len(traced))
+        # Nothing is compiled again for other radii.
+        traced.clear()
+        profile(loss, network(3), [2 * radius for radius in some], budget=200)
+        assert len(traced) <= 1
+    # The second number of radii needs a sweep of its own, and shares everything else.
+    assert counts[1] <= counts[0]
+    for radius, value in zip(radii, found.values, strict=True):
+        assert value >= sharpness(bumpy, network(3), radius, budget=200).value * (1 - 1e-6)
+    assert found.evaluations == sum(result.history.size for result in found.results) <= 3 * 200
+
+
 @pytest.mark.slow
 def test_profiles_in_other_balls():
     params = {"u": jnp.asarray([1.5]), "v": jnp.asarray([0.8])}

@@ -33,8 +33,8 @@ def ravel(v: Mapping[str, jax.Array]) -> jax.Array:
     return jnp.concatenate([jnp.ravel(v[name]) for name in sorted(v)])
 
 
-def unravel(like: Mapping[str, jax.Array], vector: jax.Array) -> Named:
-    """The arrays of a vector that `ravel` made."""
+def unravel(like: Mapping[str, Any], vector: jax.Array) -> Named:
+    """The arrays of a vector that `ravel` made, of the shapes of `like`."""
     result, start = {}, 0
     for name in sorted(like):
         result[name] = vector[start : start + like[name].size].reshape(like[name].shape)

@@ -18,7 +18,8 @@ class Point(Protocol):
     """A factored point of a quotient.
 
     A metric that is not Euclidean also has `whiten` and `unwhiten`, linear maps with `|unwhiten(e)| = |e|_2`, or
-    `sharp(covector)`, the inverse of its matrix; a geodesic ball needs `geodesic(v)`.
+    `sharp(covector)`, the inverse of its matrix; a geodesic ball needs `geodesic(v)`. A geodesic whose `exit_time` has
+    a derivative says so by `smooth_exit = True`: a maximum at the edge of the domain is then found exactly.
     """
 
     def horizontal(self, v: Tree) -> Tree:
@@ -156,8 +157,9 @@ def make_ball(
     if not curved or euclidean(point) or not hasattr(point, "geodesic"):
         return ball
     path = lambda x: point.geodesic(layout.nested(ball.tangent(x)))
-    stop = lambda x: _stop(lambda v: jnp.asarray(path(v).exit_time).astype(layout.dtype), x)
-    expands = hasattr(jax.eval_shape(path, jnp.zeros(layout.size, layout.dtype)), "taylor")
+    like = jax.eval_shape(path, jnp.zeros(layout.size, layout.dtype))
+    smooth, expands = getattr(like, "smooth_exit", False), hasattr(like, "taylor")
+    stop = lambda x: _stop(lambda v: jnp.asarray(path(v).exit_time).astype(layout.dtype), x, smooth)
     return ball._replace(
         # Geodesics that leave their domain are shortened: the image is the part of the ball inside the domain, on which
         # the loss is a continuous function of the velocity. The search never meets a NaN of the geometry.
@@ -168,13 +170,15 @@ def make_ball(
     )
 
 
-def _stop(exit_time: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+def _stop(exit_time: Callable[[jax.Array], jax.Array], x: jax.Array, smooth: bool) -> jax.Array:
     """The time up to which the geodesic of velocity x is followed: 1, or just short of its exit.
 
-    Exit times come without a derivative. The boundary is taken to be a plane across the ray, so that
-    `s(x) x . x0 = s(x0) |x0|^2`. Exit times are homogeneous of degree -1: the derivative along the ray is right, and
-    moving along a ray that is cut short changes nothing.
+    Exit times come without a derivative, unless the path says that its own is `smooth`. The boundary is taken to be a
+    plane across the ray, so that `s(x) x . x0 = s(x0) |x0|^2`. Exit times are homogeneous of degree -1: the derivative
+    along the ray is right, and moving along a ray that is cut short changes nothing.
     """
+    if smooth:
+        return jnp.minimum(SHORT_OF_EXIT * exit_time(x), 1.0)
     at = jax.lax.stop_gradient(x)
     limit = jax.lax.stop_gradient(jnp.minimum(SHORT_OF_EXIT * exit_time(at), 1.0))
     along = dot(at, x)

@@ -17,7 +17,7 @@ from jax import lax
 from quotax.sharpness.curvature import Curvature, learn, nothing_known
 from quotax.sharpness.exploring import REACH, Explorer
 from quotax.sharpness.model import Proposal, propose
-from quotax.sharpness.places import Look, Place, Visit, bend, bent, outlook, run_rounds
+from quotax.sharpness.places import ROOM, Look, Place, Visit, bend, bent, outlook, run_rounds
 from quotax.sharpness.vectors import select
 
 RUNNING, STATIONARY, ROUNDING = 0, 1, 2
@@ -63,7 +63,9 @@ def climbers(gradient: jax.Array, pool: Explorer, count: int, known: Curvature |
     return jax.tree.map(lambda one, others: jnp.concatenate([one[None], others]), own, stack)
 
 
-def climb(look: Look, stack: Climber, tolerance: jax.Array, limit: jax.Array) -> tuple[Climber, Visit]:
+def climb(
+    look: Look, stack: Climber, tolerance: jax.Array, limit: jax.Array, room: int = ROOM
+) -> tuple[Climber, Visit]:
     """Steps of the climber of the best outlook, until that one has a certificate."""
     ball = look.ball
 
@@ -73,7 +75,7 @@ def climb(look: Look, stack: Climber, tolerance: jax.Array, limit: jax.Array) ->
         over = ~running[jnp.argmax(standing)]
         return jnp.where(running, standing, -jnp.inf), over
 
-    def step(some: Climber) -> tuple[Climber, jax.Array, jax.Array, jax.Array]:
+    def step(some: Climber, _: Climber) -> tuple[Climber, jax.Array, jax.Array, jax.Array]:
         one = jax.tree.map(lambda row: row[0], some)
         here = one.here
         proposal = propose(ball, one.known, here.x, here.gradient, look.gradient, one.damping)
@@ -88,7 +90,7 @@ def climb(look: Look, stack: Climber, tolerance: jax.Array, limit: jax.Array) ->
     def steepness(some: Climber) -> jax.Array:
         return ball.norm(some.here.gradient[0])
 
-    return run_rounds(stack, step, priority, 1, limit, steepness)
+    return run_rounds(stack, step, priority, 1, limit, steepness, room)
 
 
 def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax.Array]:

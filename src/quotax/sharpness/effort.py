@@ -7,27 +7,42 @@ from dataclasses import dataclass
 BUDGET = 200
 """Gradients, unless said otherwise."""
 
+PRODUCT = 2
+"""Gradients that a product with the Hessian counts as: it differentiates one, forwards."""
+
 # Vectors that the explorers that are kept, and the climbers' memories, may take, in bytes.
 MEMORY_BYTES = 2**30
 LONGEST_MEMORY = 20
+
+# Few parameters: their vectors cost next to nothing, and a longer memory ends a climb in fewer gradients.
+FEW = 1024
+LONGEST_OF_FEW = 60
 
 # Short ascents that run as one batch and that are kept, and climbs: the same for all budgets, which share one program.
 WIDTH = 2
 KEPT = 12
 CLIMBS = 3
 
+# Of a budget, for the first visits of starts: at which of the local maxima a search ends matters more than how exactly.
+STARTING = 0.48
+
+SMALL = 40
+"""Budgets below this leave no room for starts that turn, nor for a model of the Hessian."""
+
 
 @dataclass(frozen=True)
 class Effort:
     """How to spend a budget of gradients.
 
-    `starts` short ascents, `width` at a time, of which the `kept` best stay in memory; then `climbs` of them, each with
-    a memory of `memory` directions, and one from the model that `curvature` Hessian-vector products give.
+    `starts` short ascents of `visits` gradients, `width` at a time, of which the `kept` best stay in memory; then
+    `climbs` of them, each with a memory of `memory` directions, and one from the model that `curvature` Hessian-vector
+    products give.
     """
 
     budget: int
     curvature: int
     starts: int
+    visits: int
     width: int
     kept: int
     climbs: int
@@ -37,6 +52,11 @@ class Effort:
     def single(self) -> bool:
         """Whether one ascent at the memory of a few vectors is all there is room for."""
         return self.kept < CLIMBS
+
+    @property
+    def turning(self) -> bool:
+        """Whether random starts spend their second visit where the Hessian sends them."""
+        return self.budget >= SMALL
 
     @property
     def reserve(self) -> int:
@@ -49,22 +69,23 @@ def plan(
 ) -> Effort:
     """The division of a budget, where the caller has not said otherwise.
 
-    Nearly half goes to short ascents of four gradients: which of the local maxima a search ends at matters more than
-    how exactly it gets there. The model at the centre comes only with budgets that leave room for it. Networks of which
-    a handful of copies would take more than `MEMORY_BYTES` get a single ascent.
+    Nearly half goes to the first visits of starts, three or four for each. The model at the centre comes only with
+    budgets that leave room for it. Networks of which a handful of copies would take more than `MEMORY_BYTES` get a
+    single ascent.
     """
     if memory is None:
         vectors = MEMORY_BYTES // (2 * (CLIMBS + 1) * size * itemsize)
-        memory = max(1, min(LONGEST_MEMORY, vectors))
+        memory = max(1, min(LONGEST_OF_FEW if size <= FEW else LONGEST_MEMORY, vectors))
     memory = min(memory, size)
     if curvature is None:
-        curvature = 0 if budget < 40 else min(6, budget // 15)
-    curvature = min(curvature, memory, max(budget - 2, 0))
+        curvature = 0 if budget < SMALL else min(6, budget // 30)
+    curvature = min(curvature, memory, max(budget - 2, 0) // PRODUCT)
+    visits = 3 if budget < SMALL else 4
     if restarts is None:
-        restarts = max(2, int((0.45 if budget < 150 else 0.6) * budget) // 4)
+        restarts = max(2, int(STARTING * budget) // visits)
     kept = min(KEPT, MEMORY_BYTES // (2 * size * itemsize))
     if kept < CLIMBS:
-        return Effort(budget, 0, 1, 1, kept, 0, 1)
+        return Effort(budget, 0, 1, visits, 1, kept, 0, 1)
     # Even the smallest budget looks at one start.
-    width = max(1, min(WIDTH, restarts, budget - 1 - curvature))
-    return Effort(budget, curvature, restarts, width, kept, CLIMBS, memory)
+    width = max(1, min(WIDTH, restarts, budget - 1 - PRODUCT * curvature))
+    return Effort(budget, curvature, restarts, visits, width, kept, CLIMBS, memory)

@@ -1,22 +1,21 @@
 """Many short ascents: which of the loss's local maxima in the ball is worth climbing.
 
 The landscape inside the ball has many local maxima, and most of what separates two searches is which of them they end
-at. A few projected gradient steps tell the promising starts from the others; only those go on.
+at. A few projected gradient steps tell the promising starts from the others; only those go on. Maxima that differ are
+nearly orthogonal, or opposite (a classifier that calls everything a 3 is one of them, one that calls it a 7 another),
+and random starts would find the widest of them again and again: so new starts are made orthogonal to what is known.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from quotax.sharpness.ball import Ball
-from quotax.sharpness.places import Look, Place, Visit, bend, bent, outlook, run_rounds, with_rows
+from quotax.sharpness.places import ROOM, Look, Place, Visit, bend, bent, outlook, run_rounds, with_rows
 from quotax.sharpness.vectors import select
-
-YOUNG = 4
-"""Visits that every start is given before it is compared with the others."""
 
 GROWN = 7
 """Visits, once all starts are made, of those that may still overtake: their outlook is this share of the best."""
@@ -27,6 +26,9 @@ ARRIVED = 0.01
 
 MIRRORED = 8
 """One start in so many is the best place so far, mirrored."""
+
+ECHO = 0.9
+"""Two places of a larger cosine are on their way to one maximum."""
 
 REACH = 2.0
 """Of the first step, in radii: that of projected gradient ascent as published for sharpness studies."""
@@ -54,19 +56,27 @@ def nobody(slots: int, like: jax.Array) -> Explorer:
 
 
 def plant(
-    pool: Explorer, gradient: jax.Array, direction: jax.Array | None, noise: jax.Array, first: jax.Array
+    ball: Ball,
+    pool: Explorer,
+    gradient: jax.Array,
+    direction: jax.Array | None,
+    noise: jax.Array,
+    first: Any,
+    turning: Any,
 ) -> Explorer:
     """New starts in the lowest slots: the one asked for, uphill, the best so far mirrored, and noise.
 
-    The mirror image of a maximum is nearly one where the loss is nearly quadratic. Random starts turn to either side.
-    `first` starts were planted before.
+    The mirror image of a maximum is nearly one where the loss is nearly quadratic. Random starts are orthogonal to the
+    places of the pool, and turn to either side if there is `turning`. `first` starts were planted before.
     """
     count = noise.shape[0]
+    pool = distinct(ball, pool)
+    noise = unexplored(ball, pool, jnp.zeros((), jnp.int32), jax.vmap(ball.horizontal)(noise))
     # They have all made the same number of visits.
     _, slots = jax.lax.top_k(jnp.where(pool.age < 0, jnp.inf, -pool.here.rise), count)
     mirror = -pool.here.x[jnp.argmax(pool.here.rise)]
-    number = first + jnp.arange(count)
-    sides = jnp.where(number % 2 == 0, 1.0, -1.0).astype(noise.dtype)
+    number = first + jnp.arange(count, dtype=jnp.int32)
+    sides = jnp.where(turning, jnp.where(number % 2 == 0, 1.0, -1.0), 0.0).astype(noise.dtype)
     special = (gradient, None, mirror) if direction is None else (direction, gradient, mirror)
     for i, start in enumerate(special):
         if start is not None:
@@ -79,16 +89,42 @@ def plant(
     return with_rows(pool, slots, fresh._replace(here=place, age=jnp.zeros(count, jnp.int32), side=sides))
 
 
-def explore(look: Look, pool: Explorer, width: int, grown: jax.Array, limit: jax.Array) -> tuple[Explorer, Visit]:
+def distinct(ball: Ball, pool: Explorer) -> Explorer:
+    """The pool without echoes: places that point where a higher one points leave their slots."""
+    units = jax.vmap(lambda x: ball.unit(x)[0])(pool.here.x)
+    cosines = jax.vmap(lambda u: ball.inners(units, u))(units)
+    rise, number = pool.here.rise, jnp.arange(pool.age.size, dtype=jnp.int32)
+    first = number[:, None] < number[None, :]
+    higher = (rise[:, None] > rise[None, :]) | ((rise[:, None] == rise[None, :]) & first)
+    echo = jnp.any((cosines > ECHO) & higher, axis=0)
+    empty = nobody(pool.age.size, pool.here.x[0])
+    return jax.tree.map(lambda none, some: jnp.where(echo.reshape(-1, *[1] * (some.ndim - 1)), none, some), empty, pool)
+
+
+def unexplored(ball: Ball, pool: Explorer, young: Any, stack: jax.Array) -> jax.Array:
+    """What of some vectors is orthogonal to the places of the pool that have more than `young` visits behind them."""
+    known = (pool.age >= young)[:, None]
+    places = jax.vmap(lambda x: ball.unit(x)[0])(jnp.where(known, pool.here.x, 0.0))
+    values, W = jnp.linalg.eigh(jax.vmap(lambda u: ball.inners(places, u))(places))
+    kept = values > 1e-3
+    basis = jnp.dot((W * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1.0)), 0.0)).T, places)
+    for _ in range(2):
+        stack = stack - jnp.dot(jax.vmap(lambda v: ball.inners(basis, v))(stack), basis, precision="highest")
+    return stack
+
+
+def explore(
+    look: Look, pool: Explorer, width: int, young_age: Any, grown: Any, limit: Any, room: int = ROOM
+) -> tuple[Explorer, Visit]:
     """Rounds of the explorers: the young, then promising ones of less than `grown` visits, then those that lead.
 
-    It is over when the one of the best outlook has arrived.
+    Every start has `young_age` visits before it is compared. It is over when the one of the best outlook has arrived.
     """
     ball = look.ball
 
     def priority(pool: Explorer) -> tuple[jax.Array, jax.Array]:
         seen = pool.age >= 0
-        young = seen & (pool.age < YOUNG)
+        young = seen & (pool.age < young_age)
         standing = jnp.where(seen, outlook(pool.here.rise, pool.gain), -jnp.inf)
         promising = seen & (pool.age < grown) & (standing >= PROMISING * jnp.max(pool.here.rise))
         leader = jnp.argmax(standing)
@@ -99,24 +135,31 @@ def explore(look: Look, pool: Explorer, width: int, grown: jax.Array, limit: jax
         order = rank + standing.size * first.astype(standing.dtype)
         return jnp.where(seen, order, -jnp.inf), ~jnp.any(young | promising) & (arrived | ~jnp.any(seen))
 
-    def step(some: Explorer) -> tuple[Explorer, jax.Array, jax.Array, jax.Array]:
-        moved, good = jax.vmap(lambda one: _advance(ball, look, one))(look.spread(some))
+    def step(some: Explorer, pool: Explorer) -> tuple[Explorer, jax.Array, jax.Array, jax.Array]:
+        # Most of what the Hessian makes of noise lies along the maxima that are known.
+        turned = jax.vmap(lambda one: one.side * (one.here.gradient - look.gradient))(some)
+        turns = jnp.any(jax.vmap(_turns)(some))
+        turned = jax.lax.cond(turns, lambda: unexplored(ball, pool, young_age, turned), lambda: turned)
+        moved, good = jax.vmap(lambda one, turned: _advance(look, one, turned))(*look.spread((some, turned)))
         return moved, jnp.max(moved.here.rise), jnp.sum(~good, dtype=jnp.int32), jnp.asarray(True)
 
     def steepness(some: Explorer) -> jax.Array:
         return jnp.max(jax.vmap(ball.norm)(some.here.gradient))
 
-    return run_rounds(pool, step, priority, width, limit, steepness)
+    return run_rounds(pool, step, priority, width, limit, steepness, room)
 
 
-def _advance(ball: Ball, look: Look, one: Explorer) -> tuple[Explorer, jax.Array]:
-    here = one.here
-    start = ball.radius * ball.unit(ball.horizontal(here.x))[0]
-    turned = ball.radius * one.side * ball.unit(here.gradient - look.gradient)[0]
-    turning = (one.age == 1) & (one.side != 0)
-    x = jnp.where(one.age == 0, start, jnp.where(turning, turned, bend(ball, here, one.reach)))
+def _turns(one: Explorer) -> jax.Array:
+    return (one.age == 1) & (one.side != 0)
+
+
+def _advance(look: Look, one: Explorer, turned: jax.Array) -> tuple[Explorer, jax.Array]:
+    ball, here = look.ball, one.here
+    starts, turns = one.age == 0, _turns(one)
+    begun = starts | turns
+    aim = jnp.where(starts, ball.horizontal(here.x), turned)
+    x = jnp.where(begun, ball.radius * ball.unit(aim)[0], bend(ball, here, one.reach))
     there, good = look.visit(x)
-    begun = (one.age == 0) | turning
     climbed = good & (begun | (there.rise > here.rise))
     reach = jnp.where(begun, one.reach, bent(ball, here, there, climbed, one.reach))
     gain = jnp.where(climbed, jnp.abs(there.rise - here.rise), 0.5 * one.gain)

@@ -20,8 +20,8 @@ import numpy as np
 from quotax.sharpness.climbing import Climber, climb, climbers
 from quotax.sharpness.curvature import lanczos
 from quotax.sharpness.devices import replicated, spread_restarts
-from quotax.sharpness.effort import Effort
-from quotax.sharpness.exploring import GROWN, YOUNG, Explorer, explore, nobody, plant
+from quotax.sharpness.effort import PRODUCT, Effort
+from quotax.sharpness.exploring import GROWN, Explorer, distinct, explore, nobody, plant
 from quotax.sharpness.places import ROOM, Look, Visit
 from quotax.sharpness.search import Search
 from quotax.sharpness.setting import Problem, Setting
@@ -108,9 +108,9 @@ def _begin(setting: Setting, radius: jax.Array, effort: Effort, key: jax.Array) 
     seed = np.asarray(jax.random.bits(key, (), jnp.uint32))
     if effort.curvature:
         noise = replicated(setting.mesh, _noise(seed, 2**31, (size,), dtype))
-    base, gradient, steepness, known = setting.program(_centre, effort.memory)(radius, noise, count)
+    base, gradient, steepness, known = setting.program(at_origin, effort.memory)(radius, noise, count)
     pool = _nobody(effort.kept + effort.width, gradient)
-    history = np.zeros(1 + effort.curvature)
+    history = np.zeros(1 + PRODUCT * effort.curvature)
     centre = (np.asarray(base), gradient, known)
     return Search(seed, np.asarray(radius), *centre, pool, None, history, 0, 0, float(steepness))
 
@@ -124,29 +124,33 @@ def _stages(
         yield from _single_stages(setting, radius, tolerance, effort, search, pace)
         return
     centre = (radius, search.base, search.gradient)
-    exploring = setting.program(_explore, effort.width)
+    planting, exploring = setting.program(_planted, None), setting.program(_explore, effort.width)
     while search.climbs is None:
         left = effort.budget - search.spent
         ages = np.asarray(search.pool.age)
-        young = ages[(ages >= 0) & (ages < YOUNG)]
+        young = ages[(ages >= 0) & (ages < effort.visits)]
         if not young.size and search.planted < effort.starts and left >= effort.width:
-            shape = (effort.width, setting.layout.size)
+            count = min(effort.width, effort.starts - search.planted)
+            shape = (count, setting.layout.size)
             noise = replicated(setting.mesh, _noise(search.seed, search.planted, shape, radius.dtype))
-            pool = _planted(search.pool, search.gradient, direction, noise, search.planted)
-            search = replace(search, pool=pool, planted=search.planted + effort.width)
+            first, turning = jnp.asarray(search.planted, jnp.int32), jnp.asarray(effort.turning)
+            pool = planting(search.pool, search.gradient, direction, noise, first, turning)
+            search = replace(search, pool=pool, planted=search.planted + count)
             continue
-        rounds = int(YOUNG - young.min()) if young.size else (left - effort.reserve) // effort.width
+        rounds = int(effort.visits - young.min()) if young.size else (left - effort.reserve) // effort.width
         limit = min(rounds, left // effort.width, pace.rounds)
         if limit <= 0:
             break
-        grown = YOUNG if search.planted < effort.starts else GROWN
-        pool, visit = pace.run(exploring, *centre, search.pool, jnp.asarray(grown, jnp.int32), limit=limit)
+        grown = effort.visits if search.planted < effort.starts else GROWN
+        ages = (jnp.asarray(age, jnp.int32) for age in (effort.visits, grown))
+        pool, visit = pace.run(exploring, *centre, search.pool, *ages, limit=limit)
         search = _after(replace(search, pool=pool), visit, effort.width)
         yield search
         if not young.size and int(visit.rounds) < limit:
             break
     if search.climbs is None and search.spent < effort.budget:
-        climbs = _climbers(search.gradient, search.pool, effort.climbs, search.known, effort.memory)
+        starting = setting.program(_climbers, (effort.climbs, effort.memory))
+        climbs = starting(search.gradient, search.pool, search.known)
         search = replace(search, climbs=climbs)
     climbing = setting.program(_climb, None)
     while search.climbs is not None and search.spent < effort.budget:
@@ -181,9 +185,9 @@ def _after(search: Search, visit: Visit, width: int) -> Search:
     return replace(search, history=history, nonfinite=nonfinite, steepest=steepest)
 
 
-def _centre(problem: Problem, memory: int, radius: jax.Array, noise: jax.Array | None, count: jax.Array) -> tuple:
+def at_origin(problem: Problem, memory: int, radius: jax.Array, noise: jax.Array | None, count: jax.Array) -> tuple:
     """The loss and its gradient at the centre, its norm, and what Hessian-vector products there tell."""
-    look = _look(problem, radius, 0.0, None)
+    look = look_in(problem, radius, 0.0, None)
     origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
     base, gradient = look.at(origin)
     gradient = jnp.where(finite(gradient), gradient, 0.0)
@@ -194,29 +198,47 @@ def _centre(problem: Problem, memory: int, radius: jax.Array, noise: jax.Array |
 
 
 def _explore(
-    problem: Problem, width: int, radius: Any, base: Any, gradient: Any, pool: Explorer, grown: Any, limit: Any
+    problem: Problem,
+    width: int,
+    radius: Any,
+    base: Any,
+    gradient: Any,
+    pool: Explorer,
+    young: Any,
+    grown: Any,
+    limit: Any,
 ) -> tuple:
-    return explore(_look(problem, radius, base, gradient), pool, width, grown, limit)
+    return explore(look_in(problem, radius, base, gradient), pool, width, young, grown, limit)
+
+
+def _planted(problem: Problem, _: None, pool: Explorer, *arguments: Any) -> Explorer:
+    return plant(problem.ball, pool, *arguments)
+
+
+def _climbers(problem: Problem, sizes: tuple[int, int], gradient: Any, pool: Explorer, known: Any) -> Climber:
+    count, memory = sizes
+    return climbers(gradient, distinct(problem.ball, pool), count, known, memory)
 
 
 def _climb(
     problem: Problem, _: None, radius: Any, base: Any, gradient: Any, stack: Climber, tolerance: Any, limit: Any
 ) -> tuple:
-    return climb(_look(problem, radius, base, gradient), stack, tolerance, limit)
+    return climb(look_in(problem, radius, base, gradient), stack, tolerance, limit)
 
 
 def _single_centre(problem: Problem, _: None, radius: Any) -> tuple:
     origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
-    return at_centre(_look(problem, radius, 0.0, None), origin)
+    return at_centre(look_in(problem, radius, 0.0, None), origin)
 
 
 def _single(
     problem: Problem, _: None, radius: Any, base: Any, pool: Explorer, tolerance: Any, limit: Any
 ) -> tuple[Explorer, Visit]:
-    return ascend(_look(problem, radius, base, None), pool, tolerance, limit)
+    return ascend(look_in(problem, radius, base, None), pool, tolerance, limit)
 
 
-def _look(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
+def look_in(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
+    """What the stages need, in the ball of a radius; `base` and `gradient` are those at its centre."""
     ball = problem.ball._replace(radius=radius)
 
     def at(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -230,6 +252,4 @@ def _look(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
 
 # Programs of their own: they depend on sizes only, and are compiled once for all losses.
 draw = jax.jit(jax.random.normal, static_argnums=(1, 2))
-_planted = jax.jit(plant)
 _nobody = jax.jit(nobody, static_argnums=0)
-_climbers = jax.jit(climbers, static_argnums=(2, 4))

@@ -91,16 +91,18 @@ def with_rows(tree: Any, index: jax.Array, new: Any) -> Any:
 
 def run_rounds(
     stack: Any,
-    step: Callable[[Any], tuple[Any, jax.Array, jax.Array, jax.Array]],
+    step: Callable[[Any, Any], tuple[Any, jax.Array, jax.Array, jax.Array]],
     priority: Callable[[Any], tuple[jax.Array, jax.Array]],
     width: int,
     limit: jax.Array,
     steepness: Callable[[Any], jax.Array],
+    room: int = ROOM,
 ) -> tuple[Any, Visit]:
     """At most `limit` rounds, each of which advances the `width` searches of highest priority as one batch.
 
-    `priority(stack)` gives one number a search and whether the stage is over; `step(rows)` the rows, their best rise,
-    how many of them met no number, and whether gradients were spent: a round without does not count.
+    `priority(stack)` gives one number a search and whether the stage is over; `step(rows, stack)` the rows, their best
+    rise, how many of them met no number, and whether gradients were spent: a round without does not count. There is
+    `room` for the history of so many rounds.
     """
     first = jax.tree.leaves(stack)[0]
     dtype = jax.eval_shape(lambda s: priority(s)[0], stack).dtype
@@ -113,11 +115,11 @@ def run_rounds(
     def advance(state: tuple) -> tuple:
         i, stack, history, nonfinite, steepest = state
         _, index = lax.top_k(priority(stack)[0], min(width, first.shape[0]))
-        moved, best, bad, spent = step(rows(stack, index))
+        moved, best, bad, spent = step(rows(stack, index), stack)
         history = history.at[i].set(best)
         steepest = jnp.maximum(steepest, steepness(moved))
         return i + spent.astype(jnp.int32), with_rows(stack, index, moved), history, nonfinite + bad, steepest
 
-    state = (integer, stack, jnp.full(ROOM, -jnp.inf, dtype), integer, jnp.zeros((), dtype))
+    state = (integer, stack, jnp.full(room, -jnp.inf, dtype), integer, jnp.zeros((), dtype))
     rounds, stack, history, nonfinite, steepest = lax.while_loop(unfinished, advance, state)
     return stack, Visit(rounds, history, nonfinite, steepest)

@@ -18,7 +18,7 @@ class Sharpness:
         value: the rise at `perturbation`; never negative, because `delta = 0` counts as visited.
         perturbation: where it is reached: shaped like the parameters, inside the ball, horizontal if a space was given.
             For a geodesic ball, the initial velocity: `space.geodesic(params, perturbation).end` is the point.
-        evaluations: gradients spent; a Hessian-vector product counts as one, a value with its gradient as one.
+        evaluations: gradients spent; a value with its gradient counts as one, a Hessian-vector product as two.
         history: the best rise after each gradient, from 0 at the centre; it never decreases.
         status: why the search stopped, for the restart that won: `"stationary"` (the first-order conditions of the
             ball hold to the tolerance, and the quadratic model sees no way up), `"rounding"` (the steps left would

@@ -21,7 +21,7 @@ from quotax.sharpness.arguments import (
 )
 from quotax.sharpness.ball import Space, broken_promises
 from quotax.sharpness.devices import replicated, restart_devices
-from quotax.sharpness.effort import BUDGET, Effort, plan
+from quotax.sharpness.effort import BUDGET, PRODUCT, Effort, plan
 from quotax.sharpness.gap import model_gap, spread_gap
 from quotax.sharpness.invariance import Verdict, spread, verdict
 from quotax.sharpness.kinks import SCALES, kinked
@@ -122,26 +122,16 @@ def sharpness(
         ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer, mesh=mesh,
     )  # fmt: skip
     radius = check_radius(CALL, radius)
-    for name, count, least in (("budget", budget, 2), ("steps", steps, 1), ("restarts", restarts, 1),
-                               ("curvature", curvature, 0), ("memory", memory, 1)):  # fmt: skip
-        if count is not None:
-            check_whole(CALL, name, count, least)
     check_whole(CALL, "representatives", representatives, 0)
     spread_scale = check_share(CALL, "spread_scale", spread_scale)
+    blocks = norm if norm == "linf" else "l2" if per_layer else None
+    effort = plan_for(setting, budget, steps, restarts, 0 if blocks else curvature, memory)
+    small = small_share(setting, tolerance)
     params, flat = setting.params, setting.layout
     dtype = flat.dtype
-    if tolerance is None:
-        tolerance = 1e-6 if jnp.finfo(dtype).bits >= 64 else 1e-4
-    else:
-        tolerance = check_share(CALL, "tolerance", tolerance)
     random = random_key(CALL, key)
     direction = None if start is None else flat.flat(check_start(CALL, start, params))
-    blocks = norm if norm == "linf" else "l2" if per_layer else None
-    if steps is not None:
-        restarts = 4 if restarts is None else restarts
-        budget = 1 + (6 if curvature is None else curvature) + steps * restarts
-    effort = plan(budget or BUDGET, flat.size, dtype.itemsize, 0 if blocks else curvature, restarts, memory)
-    size, small = jnp.asarray(radius, dtype), jnp.asarray(tolerance, dtype)
+    size = jnp.asarray(radius, dtype)
     if direction is not None:
         direction = setting.run(_coordinates, None, replicated(setting.mesh, direction))
     search, interrupted = None, False
@@ -153,40 +143,80 @@ def sharpness(
         watch = Watch(CALL, effort.budget, progress)
         search, interrupted = maximise(setting, size, small, effort, random, direction, watch, state)
         found, evaluations = outcome(search), search.spent
-    base = float(found.base)
-    known = verdict(setting)
-    if not math.isfinite(base):
-        return _nothing(setting, base, radius, evaluations, known)
-    noise = None if setting.point is None else replicated(setting.mesh, draw(random, (2, flat.size), dtype))
-    delta, broken, bends = setting.run(_finish, None, size, found.delta, found.base, noise)
-    if broken is not None:
-        _check_promises(space, broken, dtype)
-    missed = model_gap(setting, size, float(found.rise)) if bound else spread_gap(np.asarray(found.rises))
-    seen = None
-    if representatives:
+    measured = conclude(setting, size, found, evaluations, random, bound)
+    if interrupted:
+        measured = replace(measured, status="interrupted")
+    measured = replace(measured, state=search if resumable or interrupted else None)
+    if representatives and math.isfinite(measured.base):
         again = lambda other: sharpness(
             loss, other, radius, space=space, ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer,
             batch=batch, microbatch=microbatch, mesh=mesh, budget=budget, restarts=restarts, curvature=curvature,
             memory=memory, tolerance=tolerance, key=key, progress=progress,
         ).value  # fmt: skip
         seen = spread(CALL, space, params, again, representatives, spread_scale, random_key(CALL, key))
+        return replace(measured, spread=seen)
+    return measured
+
+
+def plan_for(
+    setting: Setting,
+    budget: int | None = None,
+    steps: int | None = None,
+    restarts: int | None = None,
+    curvature: int | None = None,
+    memory: int | None = None,
+) -> Effort:
+    """The division of the budget that these arguments of a measurement ask for."""
+    for name, count, least in (("budget", budget, 2), ("steps", steps, 1), ("restarts", restarts, 1),
+                               ("curvature", curvature, 0), ("memory", memory, 1)):  # fmt: skip
+        if count is not None:
+            check_whole(CALL, name, count, least)
+    if steps is not None:
+        restarts = 4 if restarts is None else restarts
+        budget = 1 + PRODUCT * (6 if curvature is None else curvature) + steps * restarts
+    flat = setting.layout
+    return plan(budget or BUDGET, flat.size, flat.dtype.itemsize, curvature, restarts, memory)
+
+
+def small_share(setting: Setting, tolerance: float | None) -> jax.Array:
+    """The tolerance of the certificate of stationarity."""
+    dtype = setting.layout.dtype
+    if tolerance is None:
+        tolerance = 1e-6 if jnp.finfo(dtype).bits >= 64 else 1e-4
+    else:
+        tolerance = check_share(CALL, "tolerance", tolerance)
+    return jnp.asarray(tolerance, dtype)
+
+
+def conclude(
+    setting: Setting, size: jax.Array, found: Found, evaluations: int, random: jax.Array, bound: bool
+) -> Sharpness:
+    """The measurement that a search at the radius `size` amounts to."""
+    flat, dtype = setting.layout, setting.layout.dtype
+    base, radius = float(found.base), float(size)
+    known = verdict(setting)
+    if not math.isfinite(base):
+        return _nothing(setting, base, radius, evaluations, known)
+    noise = None if setting.point is None else replicated(setting.mesh, draw(random, (2, flat.size), dtype))
+    delta, broken, bends = setting.run(_finish, None, size, found.delta, found.base, noise)
+    if broken is not None:
+        _check_promises(setting.space, broken, dtype)
+    missed = model_gap(setting, size, float(found.rise)) if bound else spread_gap(np.asarray(found.rises))
     return Sharpness(
         value=float(found.rise),
         perturbation=flat.nested(delta),
         evaluations=evaluations,
         history=np.asarray(found.history),
-        status="interrupted" if interrupted else _status(found, radius, float(jnp.finfo(dtype).eps), float(bends[-1])),
+        status=_status(found, radius, float(jnp.finfo(dtype).eps), float(bends[-1])),
         radius=radius,
         base=base,
         restart_values=np.asarray(found.rises),
         nonfinite=int(found.nonfinite),
         gap=missed.size,
         gap_kind=missed.kind,
-        state=search if resumable or interrupted else None,
         invariant=known.invariant,
         reason=known.reason,
         kink=kinked(np.asarray(bends[:-1], float), base, float(jnp.finfo(dtype).eps)),
-        spread=seen,
     )
 
 
