@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from geometry.table import CASES
 from quadratics import KINDS, dense_maximum, examples, quadratic
 from quotax.sharpness import sharpness
 
@@ -288,3 +289,20 @@ def test_quadratics_with_a_horizontal_constraint(kind, d, count):
         assert found.value == pytest.approx(exact, rel=1e-6), (seed, found)
         assert np.linalg.norm(V.T @ np.asarray(found.perturbation)) <= 1e-9 * np.linalg.norm(V) * radius
         assert np.linalg.norm(found.perturbation) <= radius * (1 + 1e-6)
+
+
+@pytest.mark.slow
+def test_the_edge_of_the_domain_of_a_space():
+    # The same with quotax's own space and path, whose exit times have derivatives.
+    missed = []
+    for seed in range(6):
+        params, X, y = diagonal(seed, d=3, orthogonal=True)
+        beta = np.asarray(params["u"] * params["v"])
+        rho = 6.0 * np.abs(beta).min()
+        loss = lambda p, X=X, y=y: jnp.sum((X @ (p["u"] * p["v"]) - y) ** 2)
+        space = CASES["u*v"].space("mix")
+        found = sharpness(loss, params, rho / 2**0.5, space=space, ball="geodesic")
+        exact, _ = clipped_maximum(beta - np.asarray(X.T @ y), beta, rho)
+        missed.append(1 - found.value / exact)
+    assert np.all(np.abs(missed) < 1e-3)
+    assert np.mean(np.asarray(missed) < 1e-6) >= 0.8  # the others end at a corner of the domain

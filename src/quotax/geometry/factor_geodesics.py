@@ -58,6 +58,11 @@ def inv_pair(arrays: Mapping[str, jax.Array], velocity: Mapping[str, jax.Array])
 class InvariantPath(Path):
     """The closed form of the inv metric."""
 
+    @property
+    def smooth_exit(self) -> bool:
+        """It never leaves."""
+        return True
+
     def at(self, t: Time) -> Named:
         """The parameters at time `t`."""
         return {name: _inv(g, self.direction[name], t)[0] for name, g in self.start.items()}
@@ -190,6 +195,11 @@ class NumberPath(Path):
 
     names: tuple[str, str]
 
+    @property
+    def smooth_exit(self) -> bool:
+        """Among horizontal vectors."""
+        return True
+
     def at(self, t: Time) -> Named:
         """The parameters at time `t`, or not-a-number where they are not reached."""
         real, imaginary = self._zeta()
@@ -223,7 +233,7 @@ class NumberPath(Path):
 def _scalars(start: Named, direction: Named) -> NumberPath:
     dtype = jnp.result_type(*start.values())
     path = NumberPath(start, direction, jnp.asarray(jnp.inf, dtype), jnp.zeros((), dtype), tuple(start))  # pyright: ignore
-    real, imaginary = jax.lax.stop_gradient(path._zeta())
+    real, imaginary = path._zeta()
     ends = _through_zero(real, imaginary) & (real < 0)
     exit_time = jnp.min(jnp.where(ends, -1 / jnp.where(ends, real, 1), jnp.inf), initial=jnp.inf)
     return dataclasses.replace(path, exit_time=exit_time.astype(dtype))

@@ -43,6 +43,11 @@ class Geodesic:
         return self.path.exit_time
 
     @property
+    def smooth_exit(self) -> bool:
+        """Whether `exit_time` has a derivative in the vector, among horizontal ones."""
+        return self.path.smooth_exit
+
+    @property
     def ok(self) -> jax.Array:
         """Whether the path reaches t = 1 inside its domain."""
         return self.path.ok

@@ -58,6 +58,11 @@ class Path(abc.ABC):
         """Whether the path reaches t = 1 inside its domain."""
         return self.exit_time > 1
 
+    @property
+    def smooth_exit(self) -> bool:
+        """Whether `exit_time` has a derivative."""
+        return False
+
     def taylor(self, t: Time) -> Named:
         """`start + t v + t^2 a / 2`."""
         return jax.tree.map(lambda x, v, a: x + t * (v + t / 2 * a), self.start, self.direction, self.acceleration)
@@ -89,6 +94,11 @@ class Quadratic(Path):
     """`start + t v + t^2 a / 2`: a straight line, or the second-order stand-in for a geodesic."""
 
     bend: Named
+
+    @property
+    def smooth_exit(self) -> bool:
+        """It never leaves."""
+        return True
 
     def at(self, t: Time) -> Named:
         """The parameters at time `t`."""
@@ -135,6 +145,11 @@ class Moved(Path):
     move: Callable[[Any, Named], Any]
     data: Any
 
+    @property
+    def smooth_exit(self) -> bool:
+        """As of the path that is carried."""
+        return self.path.smooth_exit
+
     def at(self, t: Time) -> Named:
         """The parameters at time `t`."""
         return self.move(self.data, self.path.at(t))
@@ -172,6 +187,11 @@ class Joined(Path):
     """Paths of different parameters, run through at the same time."""
 
     paths: tuple[Path, ...]
+
+    @property
+    def smooth_exit(self) -> bool:
+        """As of all paths."""
+        return all(path.smooth_exit for path in self.paths)
 
     def at(self, t: Time) -> Named:
         """The parameters at time `t`."""
