@@ -12,8 +12,6 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
-# Most of a test's time is compilation, of programs that run for a moment.
-jax.config.update("jax_disable_most_optimizations", True)
 
 # The same examples on every run: a failure in CI is a failure here. No deadline: a first call compiles.
 hypothesis.settings.register_profile("quotax", derandomize=True, deadline=None, max_examples=25, database=None)

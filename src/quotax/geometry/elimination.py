@@ -105,6 +105,7 @@ def factor(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], ac
             alive = jnp.sum(root > 0)
         else:
             root, alive = (roots.spectral if accurate else roots.regular)(own, before[i])
+            root = roots.triangular(root) if accurate else root
         rank += alive
         rows = {j: blocks.pop((i, j)) if (i, j) in blocks else blocks.pop((j, i)).T for j in step.ties}
         ties = {j: root[:, None] * row if step.diagonal else roots.times(root, row) for j, row in rows.items()}

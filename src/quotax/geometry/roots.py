@@ -1,4 +1,4 @@
-"""Roots of inverses: lower triangular `R` with `R^T R` the (pseudo-)inverse of a positive semi-definite matrix.
+"""Roots of inverses: `R` with `R^T R` the (pseudo-)inverse of a positive semi-definite matrix; without derivatives.
 
 LAPACK factors and inverts one triangle on a single core; here large matrices are cut into blocks, so that nearly all of
 the work is products of matrices. Of a symmetric matrix only the lower triangle is read.
@@ -25,18 +25,23 @@ def spectral(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Ar
 
     Rounding is measured against the diagonal, or the diagonal `before` an elimination left this matrix over.
     """
+    matrix, before = jax.lax.stop_gradient((matrix, before))
     scale = _unit_scale(jnp.diagonal(matrix) if before is None else before)
     lower = jnp.tril(matrix) + jnp.tril(matrix, -1).T
     values, vectors = eigh(lower * scale[:, None] * scale[None, :])
     largest = jnp.max(values, initial=0 if before is None else 1)
     weights = reciprocal(values, len(matrix) * float(jnp.finfo(matrix.dtype).eps) * largest)
-    full = jnp.sqrt(weights)[:, None] * vectors.T * scale[None, :]
-    # full = Q L, from the QR decomposition of its columns in reverse order.
-    return jnp.linalg.qr(full[:, ::-1], mode="r")[::-1, ::-1], jnp.sum(weights > 0)
+    return jnp.sqrt(weights)[:, None] * vectors.T * scale[None, :], jnp.sum(weights > 0)
+
+
+def triangular(root: jax.Array) -> jax.Array:
+    """The lower triangular root of the same matrix: `root = Q L`, a QR decomposition of the columns from the last."""
+    return jnp.linalg.qr(jax.lax.stop_gradient(root)[:, ::-1], mode="r")[::-1, ::-1]
 
 
 def regular(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
-    """The same by Cholesky's factorisation, many times faster; by eigenvalues where it meets rounding."""
+    """The same, lower triangular, by Cholesky's factorisation; by eigenvalues where it meets rounding."""
+    matrix, before = jax.lax.stop_gradient((matrix, before))
     diagonal = jnp.diagonal(matrix) if before is None else before
     scale = _unit_scale(diagonal)
     alive = (diagonal > 0).astype(matrix.dtype)
@@ -46,7 +51,7 @@ def regular(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Arr
     return jax.lax.cond(
         safe,
         lambda: (alive[:, None] * inverse * scale[None, :], jnp.sum(alive > 0)),
-        lambda: spectral(matrix, before),
+        lambda: (triangular((found := spectral(matrix, before))[0]), found[1]),
     )
 
 
