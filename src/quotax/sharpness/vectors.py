@@ -35,11 +35,12 @@ class Layout:
     def flat(self, values: Tree) -> jax.Array:
         """A tree as a vector."""
         leaves = jax.tree.leaves(values)
-        return jnp.concatenate([jnp.ravel(leaf).astype(self.dtype) for leaf in leaves])
+        # Along the second axis of one row: XLA copies the arrays there, and goes entry by entry along a first axis.
+        return jnp.concatenate([leaf.reshape(1, -1).astype(self.dtype) for leaf in leaves], axis=1)[0]
 
     def nested(self, v: jax.Array) -> Tree:
         """A vector as a tree, each leaf in its own dtype."""
-        parts = jnp.split(v, self.ends[:-1])
+        parts = jnp.split(v[None], self.ends[:-1], axis=1)
         leaves = [part.reshape(s).astype(d) for part, s, d in zip(parts, self.shapes, self.dtypes, strict=True)]
         return jax.tree.unflatten(self.tree, leaves)
 
