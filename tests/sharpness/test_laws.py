@@ -110,6 +110,19 @@ def test_feasible_monotone_and_attained(seed, radius, budget):
     assert found.value > 0
 
 
+@pytest.mark.parametrize("radius", [1e-2, 1.0])
+def test_points_stay_horizontal_in_single_precision(radius):
+    # Candidates are combinations of horizontal vectors, and projected only where rounding has led away from them.
+    params, batch = (jax.tree.map(lambda a: a.astype(jnp.float32), tree) for tree in (network(3), data()))
+    found = sharpness(regression, params, radius, batch=batch, space=LinearSpace(), tolerance=1e-9)
+    d, W = found.perturbation, params
+    assert found.evaluations > 100
+    residual = W["W2"].T @ d["W2"] - d["W1"] @ W["W1"].T
+    assert float(jnp.linalg.norm(residual)) <= 4e-6 * radius * float(
+        jnp.linalg.norm(W["W1"]) + jnp.linalg.norm(W["W2"])
+    )
+
+
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), radius=st.floats(1e-3, 1.0))
 def test_horizontal_sharpness_is_at_most_full_sharpness(seed, radius):

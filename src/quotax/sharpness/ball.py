@@ -86,11 +86,10 @@ class Ball(NamedTuple):
         kept = size > floor
         return v * jnp.where(kept, 1.0 / jnp.where(kept, size, 1.0), 0.0), jnp.where(kept, size, 0.0)
 
-    def feasible(self, delta: jax.Array) -> jax.Array:
-        """The point made horizontal again after rounding, and pulled back to the sphere if it is outside."""
-        delta = self.horizontal(delta)
-        size = self.norm(delta)
-        return delta * jnp.where(size > self.radius, self.radius / size, 1.0)
+    def inside(self, x: jax.Array) -> jax.Array:
+        """The point pulled back to the sphere if it is outside."""
+        size = self.norm(x)
+        return x * jnp.where(size > self.radius, self.radius / jnp.where(size > 0, size, 1.0), 1.0)
 
 
 def euclidean(point: Any) -> bool:

@@ -17,7 +17,7 @@ from jax import lax
 from quotax.sharpness.curvature import Curvature, learn, nothing_known
 from quotax.sharpness.exploring import REACH, Explorer
 from quotax.sharpness.model import Proposal, propose
-from quotax.sharpness.places import ROOM, Look, Place, Visit, bend, bent, outlook, run_rounds
+from quotax.sharpness.places import ROOM, Look, Place, Visit, bend, bent, outlook, run_rounds, tangent
 from quotax.sharpness.vectors import select
 
 RUNNING, STATIONARY, ROUNDING = 0, 1, 2
@@ -96,13 +96,11 @@ def climb(
 def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax.Array]:
     ball, here = look.ball, one.here
     bending = one.bends > 0
-    x = jnp.where(bending, bend(ball, here, one.reach), proposed.candidate)
-    there, good = look.visit(x)
+    there, good = look.visit(look.feasible(jnp.where(bending, bend(ball, here, one.reach), proposed.candidate)))
 
     step = there.x - here.x
     length = ball.norm(step)
-    known = learn(ball, one.known, step, there.gradient - here.gradient)
-    known = select(good, known, one.known)
+    known = learn(ball, one.known, step, there.gradient - here.gradient, good)
     safe_length = jnp.where(length > 0, length, 1.0)
     gain = there.rise - here.rise
     climbed = good & (gain > 0)
@@ -117,7 +115,7 @@ def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax
     # No value to compare with: a step at most a quarter as long, whatever the model believes.
     damping = jnp.where(good, damping, 4 * (one.damping + steepness) + proposed.top)
     damping = jnp.where(bending, jnp.where(climbed, 0.25 * one.damping, one.damping), damping)
-    reach = jnp.where(bending, bent(ball, here, there, climbed, one.reach), one.reach)
+    reach = lax.cond(bending, lambda: bent(ball, here, there, climbed, one.reach), lambda: one.reach)
 
     failed = ~bending & ~(good & (ratio > 0.1))
     failures = jnp.where(bending, one.failures, jnp.where(failed, one.failures + 1, 0))
@@ -135,16 +133,14 @@ def _certified(look: Look, here: Place, proposal: Proposal, reach: jax.Array, to
     ball = look.ball
     resolution = 4 * jnp.finfo(here.x.dtype).eps * (jnp.abs(look.base) + jnp.abs(here.rise))
     # First-order conditions: zero gradient inside; on the sphere, gradient = multiplier * x with multiplier >= 0.
-    normal, size = ball.unit(here.x)
-    pressure = ball.inner(normal, here.gradient)
-    on_sphere = (size >= ball.radius * (1 - 1e-5)) & (pressure > 0)
-    tangent = here.gradient - jnp.where(on_sphere, pressure, 0.0) * normal
-    steepness = jnp.maximum(ball.norm(here.gradient), ball.norm(look.gradient))
-    stationary = ball.norm(tangent) <= tolerance * steepness
+    slope = ball.norm(here.gradient)
+    on_sphere = (ball.norm(here.x) >= ball.radius * (1 - 1e-5)) & (ball.inner(here.x, here.gradient) > 0)
+    left = jnp.where(on_sphere, ball.norm(tangent(ball, here)), slope)
+    stationary = left <= tolerance * jnp.maximum(slope, ball.norm(look.gradient))
     # A saddle satisfies them too; the model must not see a way up either.
     settled = proposal.promise <= tolerance * jnp.maximum(jnp.abs(here.rise), resolution)
     # What the loss cannot resolve, neither along the model's step nor along the gradient.
     hidden = proposal.damped_promise <= 0.25 * resolution
-    invisible = hidden & (jnp.minimum(reach, 1.0) * ball.radius * ball.norm(tangent) <= resolution)
+    invisible = hidden & (jnp.minimum(reach, 1.0) * ball.radius * left <= resolution)
     done = jnp.where(stationary & (settled | hidden), STATIONARY, jnp.where(invisible, ROUNDING, RUNNING))
     return done.astype(jnp.int32)

@@ -10,11 +10,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from quotax.sharpness.ball import Ball
-from quotax.sharpness.vectors import combine, finite, select
+from quotax.sharpness.vectors import combine, finite
 
 # A step teaches a new direction when at least this share of it is new; the image of that part is divided by the share,
 # and with it everything in the loss that is not quadratic.
 FRESH = 1e-2
+
+# Of what a rejection leaves below this share of a vector, rounding is a visible part.
+MOST = 0.5
 
 # A step shorter than this many units of rounding of the radius has a gradient difference made of noise.
 NOISE = 1e4
@@ -59,12 +62,21 @@ class Curvature(NamedTuple):
         """The vector `sum_i c_i H q_i`."""
         return combine(coefficients, self.images)
 
-    def reject(self, ball: Ball, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """`v` minus its components along the directions, and those components: done twice, against rounding."""
-        first = self.along(ball, v)
-        v = v - self.span(first)
-        second = self.along(ball, v)
-        return v - self.span(second), first + second
+    def reject(self, ball: Ball, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """`v` minus its components along the directions, those components, and the norm of what is left.
+
+        Done a second time where most of `v` went away, and rounding with it has become visible.
+        """
+        c = self.along(ball, v)
+        rest = v - self.span(c)
+        size = ball.norm(rest)
+
+        def again() -> tuple[jax.Array, jax.Array, jax.Array]:
+            more = self.along(ball, rest)
+            left = rest - self.span(more)
+            return left, c + more, ball.norm(left)
+
+        return lax.cond(size < MOST * ball.norm(v), again, lambda: (rest, c, size))
 
 
 def nothing_known(slots: int, like: jax.Array) -> Curvature:
@@ -75,9 +87,10 @@ def nothing_known(slots: int, like: jax.Array) -> Curvature:
     return Curvature(stack, stack, products, jnp.zeros(slots, bool), zero, zero)
 
 
-def learn(ball: Ball, known: Curvature, step: jax.Array, change: jax.Array) -> Curvature:
-    """The memory after seeing the gradient change by `change` along `step`; the oldest direction makes room.
+def learn(ball: Ball, known: Curvature, step: jax.Array, change: jax.Array, good: jax.Array) -> Curvature:
+    """The memory after seeing the gradient change by `change` along `step`, if it is a `good` one.
 
+    The oldest direction makes room.
     With `step = Q c + s` and s orthogonal to Q, `H s = change - HQ c` up to third order: stored for s, the model maps
     `step` to `change` exactly. When s is too small for that, and `change - HQ c` too large to be `H s`, the Hessian has
     changed along what is known: Broyden's correction `HQ += (change - HQ c) c^T / |c|^2` says so inside the span.
@@ -86,29 +99,33 @@ def learn(ball: Ball, known: Curvature, step: jax.Array, change: jax.Array) -> C
     slot = known.next
     others = jnp.arange(known.present.size, dtype=slot.dtype) != slot
     length = ball.norm(step)
-    rest, c = known.reject(ball, step)
-    s = rest + known.span(jnp.where(others, 0.0, c))
-    new = ball.norm(s)
-    usable = (length > NOISE * eps * ball.radius) & finite(change)
+    usable = good & (length > NOISE * eps * ball.radius)
+    rest, c, rest_size = known.reject(ball, step)
+    # What lies along the direction that makes room is new again.
+    new = jnp.hypot(rest_size, jnp.where(known.present[slot], c[slot], 0.0))
     fresh = usable & (new > jnp.maximum(FRESH * length, NOISE * eps * ball.radius))
 
-    image = change - known.image(jnp.where(others, c, 0.0))
-    over = jnp.where(fresh, 1.0 / jnp.where(fresh, new, 1.0), 0.0)
-    q, hq = over * s, over * image
-    directions, images = known.directions.at[slot].set(q), known.images.at[slot].set(hq)
-    after = (slot + 1) % known.present.size
-    products = known.products.at[slot, :].set(ball.inners(images, q)).at[:, slot].set(ball.inners(directions, hq))
-    grown = Curvature(directions, images, products, known.present.at[slot].set(True), after, slot)
+    def grow(known: Curvature) -> Curvature:
+        kept = jnp.where(others, c, 0.0)
+        q = (rest + c[slot] * known.directions[slot]) / new
+        hq = (change - known.image(kept)) / new
+        directions, images = known.directions.at[slot].set(q), known.images.at[slot].set(hq)
+        after = (slot + 1) % known.present.size
+        products = known.products.at[slot, :].set(ball.inners(images, q)).at[:, slot].set(ball.inners(directions, hq))
+        return Curvature(directions, images, products, known.present.at[slot].set(True), after, slot)
 
-    surprise = change - known.image(c)
-    largest = jnp.max(jnp.sum(jnp.abs(known.products), axis=1))
-    changed = usable & (ball.norm(surprise) > 3 * largest * jnp.maximum(ball.norm(rest), 0.01 * length))
-    weights = c / jnp.where(usable, jnp.sum(c * c), 1.0)
-    corrected = known._replace(
-        images=known.images + jnp.outer(weights, surprise),
-        products=known.products + jnp.outer(known.along(ball, surprise), weights),
-    )
-    return select(fresh, grown, select(changed, corrected, known))
+    def correct(known: Curvature) -> Curvature:
+        surprise = change - known.image(c)
+        largest = jnp.max(jnp.sum(jnp.abs(known.products), axis=1))
+        changed = usable & (ball.norm(surprise) > 3 * largest * jnp.maximum(rest_size, 0.01 * length))
+        weights = jnp.where(changed, c / jnp.sum(c * c), 0.0)
+        surprise = jnp.where(changed, surprise, 0.0)
+        return known._replace(
+            images=known.images + jnp.outer(weights, surprise),
+            products=known.products + jnp.outer(known.along(ball, surprise), weights),
+        )
+
+    return lax.cond(fresh, grow, lambda known: lax.cond(usable, correct, lambda known: known, known), known)
 
 
 def lanczos(

@@ -140,7 +140,7 @@ def explore(
         turned = jax.vmap(lambda one: one.side * (one.here.gradient - look.gradient))(some)
         turns = jnp.any(jax.vmap(_turns)(some))
         turned = jax.lax.cond(turns, lambda: unexplored(ball, pool, young_age, turned), lambda: turned)
-        moved, good = jax.vmap(lambda one, turned: _advance(look, one, turned))(*look.spread((some, turned)))
+        moved, good = look.each(lambda one, turned: _advance(look, one, turned))(some, turned)
         return moved, jnp.max(moved.here.rise), jnp.sum(~good, dtype=jnp.int32), jnp.asarray(True)
 
     def steepness(some: Explorer) -> jax.Array:
@@ -158,7 +158,7 @@ def _advance(look: Look, one: Explorer, turned: jax.Array) -> tuple[Explorer, ja
     starts, turns = one.age == 0, _turns(one)
     begun = starts | turns
     aim = jnp.where(starts, ball.horizontal(here.x), turned)
-    x = jnp.where(begun, ball.radius * ball.unit(aim)[0], bend(ball, here, one.reach))
+    x = jnp.where(begun, ball.radius * ball.unit(aim)[0], look.feasible(bend(ball, here, one.reach)))
     there, good = look.visit(x)
     climbed = good & (begun | (there.rise > here.rise))
     reach = jnp.where(begun, one.reach, bent(ball, here, there, climbed, one.reach))

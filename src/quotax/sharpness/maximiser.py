@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.sharpness.climbing import Climber, climb, climbers
-from quotax.sharpness.curvature import lanczos
-from quotax.sharpness.devices import replicated, spread_restarts
+from quotax.sharpness.curvature import Curvature, lanczos
+from quotax.sharpness.devices import batched, replicated
 from quotax.sharpness.effort import PRODUCT, Effort
 from quotax.sharpness.exploring import GROWN, Explorer, distinct, explore, nobody, plant
-from quotax.sharpness.places import ROOM, Look, Visit
+from quotax.sharpness.places import ROOM, Centre, Look, Visit
 from quotax.sharpness.search import Search
 from quotax.sharpness.setting import Problem, Setting
 from quotax.sharpness.single import ascend, at_centre
@@ -81,8 +81,12 @@ def maximise(
     """
     if search is None:
         search = _begin(setting, radius, effort, key)
+    else:
+        # Stages use up what they are given, and the caller keeps the state.
+        mine = lambda stack: jnp.array(stack, copy=True) if isinstance(stack, jax.Array) else stack
+        search = replace(search, pool=jax.tree.map(mine, search.pool), climbs=jax.tree.map(mine, search.climbs))
     try:
-        if np.isfinite(search.base):
+        if np.isfinite(search.centre.base):
             for following in _stages(setting, radius, tolerance, effort, direction, search):
                 search = following
                 report(search)
@@ -99,20 +103,15 @@ def _begin(setting: Setting, radius: jax.Array, effort: Effort, key: jax.Array) 
     size, dtype = setting.layout.size, setting.layout.dtype
     if effort.single:
         base, steepness, pool = setting.program(_single_centre, None)(radius)
-        none = np.zeros(0, dtype)
-        return Search(
-            np.uint32(0), np.asarray(radius), np.asarray(base), none, None, pool, None, np.zeros(1), 1, 0,
-            float(steepness),
-        )  # fmt: skip
-    noise, count = None, jnp.asarray(effort.curvature, jnp.int32)
+        centre, seed = Centre(base, jnp.zeros(0, dtype), None), np.uint32(0)
+        return Search(seed, np.asarray(radius), centre, None, pool, None, np.zeros(1), 1, 0, float(steepness))
     seed = np.asarray(jax.random.bits(key, (), jnp.uint32))
-    if effort.curvature:
-        noise = replicated(setting.mesh, _noise(seed, 2**31, (size,), dtype))
-    base, gradient, steepness, known = setting.program(at_origin, effort.memory)(radius, noise, count)
-    pool = _nobody(effort.kept + effort.width, gradient)
+    noise = replicated(setting.mesh, _noise(seed, 2**31, (size,), dtype))
+    count = jnp.asarray(effort.curvature, jnp.int32) if effort.curvature else None
+    centre, steepness, known = setting.program(at_origin, effort.memory)(radius, noise, count)
+    pool = _nobody(effort.kept + effort.width, centre.gradient)
     history = np.zeros(1 + PRODUCT * effort.curvature)
-    centre = (np.asarray(base), gradient, known)
-    return Search(seed, np.asarray(radius), *centre, pool, None, history, 0, 0, float(steepness))
+    return Search(seed, np.asarray(radius), centre, known, pool, None, history, 0, 0, float(steepness))
 
 
 def _stages(
@@ -123,8 +122,9 @@ def _stages(
     if effort.single:
         yield from _single_stages(setting, radius, tolerance, effort, search, pace)
         return
-    centre = (radius, search.base, search.gradient)
-    planting, exploring = setting.program(_planted, None), setting.program(_explore, effort.width)
+    centre = (radius, search.centre)
+    planting = setting.program(_planted, None, donated=0)
+    exploring = setting.program(_explore, effort.width, donated=2)
     while search.climbs is None:
         left = effort.budget - search.spent
         ages = np.asarray(search.pool.age)
@@ -134,7 +134,7 @@ def _stages(
             shape = (count, setting.layout.size)
             noise = replicated(setting.mesh, _noise(search.seed, search.planted, shape, radius.dtype))
             first, turning = jnp.asarray(search.planted, jnp.int32), jnp.asarray(effort.turning)
-            pool = planting(search.pool, search.gradient, direction, noise, first, turning)
+            pool = planting(search.pool, search.centre.gradient, direction, noise, first, turning)
             search = replace(search, pool=pool, planted=search.planted + count)
             continue
         rounds = int(effort.visits - young.min()) if young.size else (left - effort.reserve) // effort.width
@@ -150,9 +150,9 @@ def _stages(
             break
     if search.climbs is None and search.spent < effort.budget:
         starting = setting.program(_climbers, (effort.climbs, effort.memory))
-        climbs = starting(search.gradient, search.pool, search.known)
+        climbs = starting(search.centre.gradient, search.pool, search.known)
         search = replace(search, climbs=climbs)
-    climbing = setting.program(_climb, None)
+    climbing = setting.program(_climb, None, donated=2)
     while search.climbs is not None and search.spent < effort.budget:
         limit = min(effort.budget - search.spent, pace.rounds)
         climbs, visit = pace.run(climbing, *centre, search.climbs, tolerance, limit=limit)
@@ -169,7 +169,7 @@ def _single_stages(
     ascending = setting.program(_single, None, donated=2)
     while search.spent < effort.budget:
         limit = min(effort.budget - search.spent, pace.rounds)
-        pool, visit = pace.run(ascending, radius, search.base, search.pool, tolerance, limit=limit)
+        pool, visit = pace.run(ascending, radius, search.centre.base, search.pool, tolerance, limit=limit)
         search = _after(replace(search, pool=pool), visit, 1)
         yield search
         if int(visit.rounds) < limit or float(pool.side[0]):
@@ -185,30 +185,24 @@ def _after(search: Search, visit: Visit, width: int) -> Search:
     return replace(search, history=history, nonfinite=nonfinite, steepest=steepest)
 
 
-def at_origin(problem: Problem, memory: int, radius: jax.Array, noise: jax.Array | None, count: jax.Array) -> tuple:
-    """The loss and its gradient at the centre, its norm, and what Hessian-vector products there tell."""
-    look = look_in(problem, radius, 0.0, None)
+def at_origin(
+    problem: Problem, memory: int, radius: jax.Array, noise: jax.Array, count: jax.Array | None
+) -> tuple[Centre, jax.Array, Curvature | None]:
+    """What is known at the centre, its gradient's norm, and what `count` Hessian-vector products there tell."""
     origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
+    look = look_in(problem, radius, Centre(origin[0], origin, None))
     base, gradient = look.at(origin)
     gradient = jnp.where(finite(gradient), gradient, 0.0)
-    known = None
-    if noise is not None:
-        known = lanczos(look.ball, problem.hessian_vector, gradient, look.ball.horizontal(noise), count, memory)
-    return base, gradient, look.ball.norm(gradient), known
+    flat = look.ball.horizontal(noise)
+    probe = None if problem.point is None else noise - flat
+    known = None if count is None else lanczos(look.ball, problem.hessian_vector, gradient, flat, count, memory)
+    return Centre(base, gradient, probe), look.ball.norm(gradient), known
 
 
 def _explore(
-    problem: Problem,
-    width: int,
-    radius: Any,
-    base: Any,
-    gradient: Any,
-    pool: Explorer,
-    young: Any,
-    grown: Any,
-    limit: Any,
+    problem: Problem, width: int, radius: Any, centre: Centre, pool: Explorer, young: Any, grown: Any, limit: Any
 ) -> tuple:
-    return explore(look_in(problem, radius, base, gradient), pool, width, young, grown, limit)
+    return explore(look_in(problem, radius, centre), pool, width, young, grown, limit)
 
 
 def _planted(problem: Problem, _: None, pool: Explorer, *arguments: Any) -> Explorer:
@@ -220,25 +214,23 @@ def _climbers(problem: Problem, sizes: tuple[int, int], gradient: Any, pool: Exp
     return climbers(gradient, distinct(problem.ball, pool), count, known, memory)
 
 
-def _climb(
-    problem: Problem, _: None, radius: Any, base: Any, gradient: Any, stack: Climber, tolerance: Any, limit: Any
-) -> tuple:
-    return climb(look_in(problem, radius, base, gradient), stack, tolerance, limit)
+def _climb(problem: Problem, _: None, radius: Any, centre: Centre, stack: Climber, tolerance: Any, limit: Any) -> tuple:
+    return climb(look_in(problem, radius, centre), stack, tolerance, limit)
 
 
 def _single_centre(problem: Problem, _: None, radius: Any) -> tuple:
     origin = jnp.zeros(problem.layout.size, problem.layout.dtype)
-    return at_centre(look_in(problem, radius, 0.0, None), origin)
+    return at_centre(look_in(problem, radius, Centre(origin[0], origin, None)), origin)
 
 
 def _single(
     problem: Problem, _: None, radius: Any, base: Any, pool: Explorer, tolerance: Any, limit: Any
 ) -> tuple[Explorer, Visit]:
-    return ascend(look_in(problem, radius, base, None), pool, tolerance, limit)
+    return ascend(look_in(problem, radius, Centre(base, pool.here.gradient, None)), pool, tolerance, limit)
 
 
-def look_in(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
-    """What the stages need, in the ball of a radius; `base` and `gradient` are those at its centre."""
+def look_in(problem: Problem, radius: Any, centre: Centre) -> Look:
+    """What the stages need, in the ball of a radius."""
     ball = problem.ball._replace(radius=radius)
 
     def at(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -246,8 +238,7 @@ def look_in(problem: Problem, radius: Any, base: Any, gradient: Any) -> Look:
         value, covector = problem.value_and_gradient(params)
         return jnp.asarray(value).astype(x.dtype), ball.gradient(pull_back(covector)[0])
 
-    base = jnp.asarray(base, problem.layout.dtype)
-    return Look(ball, at, base, gradient, spread_restarts(problem.mesh))
+    return Look(ball, at, centre, batched(problem.mesh, problem.layout.size))
 
 
 # Programs of their own: they depend on sizes only, and are compiled once for all losses.

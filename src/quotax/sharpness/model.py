@@ -13,12 +13,33 @@ from quotax.sharpness.trust_region import maximise_quadratic
 
 
 class Proposal(NamedTuple):
-    """A feasible candidate, the rise the model promises there (undamped and damped), and the model's top curvature."""
+    """A candidate, the rise the model promises there (undamped and damped), and the model's top curvature."""
 
     candidate: jax.Array
     promise: jax.Array
     damped_promise: jax.Array
     top: jax.Array
+
+
+class Part(NamedTuple):
+    """The unit vector `scale * vector` along a new direction; nothing, with size and scale zero, if that is rounding.
+
+    Products with the unit vector are products with the vector, scaled: it is not written down.
+    """
+
+    vector: jax.Array
+    size: jax.Array
+    scale: jax.Array
+
+    @classmethod
+    def above(cls, floor: jax.Array, vector: jax.Array, size: jax.Array) -> Part:
+        """Of a vector and its norm, which is rounding up to `floor`."""
+        kept = size > floor
+        return cls(vector, jnp.where(kept, size, 0.0), jnp.where(kept, 1.0 / jnp.where(kept, size, 1.0), 0.0))
+
+    def inner(self, ball: Ball, v: jax.Array) -> jax.Array:
+        """The unit vector's inner product with v."""
+        return self.scale * ball.inner(self.vector, v)
 
 
 def propose(
@@ -41,38 +62,43 @@ def propose(
     eps = jnp.finfo(dtype).eps
 
     size_x = ball.norm(x)
-    rest, x_q = known.reject(ball, x)
-    u_x, x_x = ball.unit(rest, floor=10 * eps**0.5 * size_x)
-    # The secant divided by a small new part of x would be noise.
-    trusted = x_x > 0.1 * size_x
-    over = jnp.where(trusted, 1.0 / jnp.where(trusted, x_x, 1.0), 0.0)
-    h_x = over * (gradient - centre_gradient - known.image(x_q))
+    new, x_q, size = known.reject(ball, x)
+    u_x = Part.above(10 * eps**0.5 * size_x, new, size)
+    # The secant `H u_x = over (g - g(0) - HQ x_q)`; divided by a small new part of x it would be noise.
+    trusted = u_x.size > 0.1 * size_x
+    over = jnp.where(trusted, u_x.scale, 0.0)
 
-    q_x = known.image_along(ball, u_x)
+    def secant(u: Part, u_q: jax.Array, slope: jax.Array) -> jax.Array:
+        """The product `<u, H u_x>`, where `u_q = <HQ, u>` and `slope = <u, g>`."""
+        return over * (slope - u.inner(ball, centre_gradient) - u_q @ x_q)
+
+    q_x, slope_x = u_x.scale * known.image_along(ball, new), u_x.inner(ball, gradient)
+    x_x = secant(u_x, q_x, slope_x)
     B = jnp.zeros((slots + 2, slots + 2), dtype).at[:slots, :slots].set(known.hessian)
     B = B.at[:slots, slots].set(q_x).at[slots, :slots].set(q_x)
-    B = B.at[slots, slots].set(jnp.where(trusted, ball.inner(u_x, h_x), known.latest))
+    B = B.at[slots, slots].set(jnp.where(trusted, x_x, known.latest))
     zero = jnp.zeros((), dtype)
-    slope = jnp.concatenate([known.along(ball, gradient), jnp.stack([ball.inner(u_x, gradient), zero])])
-    here = jnp.concatenate([x_q, jnp.stack([x_x, zero])])
-    present = jnp.concatenate([known.present, jnp.stack([x_x > 0, jnp.zeros((), bool)])])
+    slope = jnp.concatenate([known.along(ball, gradient), jnp.stack([slope_x, zero])])
+    here = jnp.concatenate([x_q, jnp.stack([u_x.size, zero])])
+    present = jnp.concatenate([known.present, jnp.stack([u_x.size > 0, jnp.zeros((), bool)])])
     p, _ = _reduced_step(B, slope, here, present, ball.radius, damping)
 
-    ahead = gradient + known.image(p[:slots]) + p[slots] * h_x
-    rest = ahead - ball.inner(u_x, ahead) * u_x
-    rest, _ = known.reject(ball, rest)
-    rest = rest - ball.inner(u_x, rest) * u_x
-    u_g, g_g = ball.unit(rest, floor=100 * eps * (ball.norm(gradient) + ball.norm(ahead)))
-    q_g = known.image_along(ball, u_g)
+    # The model's gradient there, without its part along u_x.
+    p_q, p_x = p[:slots], over * p[slots]
+    along_x = slope_x + q_x @ p_q + p[slots] * x_x
+    ahead = gradient + p_x * (gradient - centre_gradient) + known.image(p_q - p_x * x_q)
+    ahead = ahead - along_x * u_x.scale * new
+    rest, _, size = known.reject(ball, ahead)
+    u_g = Part.above(100 * eps * (ball.norm(gradient) + jnp.hypot(ball.norm(ahead), along_x)), rest, size)
+    q_g, slope_g = u_g.scale * known.image_along(ball, rest), u_g.inner(ball, gradient)
     B = B.at[:slots, -1].set(q_g).at[-1, :slots].set(q_g).at[-1, -1].set(known.latest)
-    x_g = ball.inner(u_g, h_x)
+    x_g = secant(u_g, q_g, slope_g)
     B = B.at[slots, -1].set(x_g).at[-1, slots].set(x_g)
-    slope = slope.at[-1].set(ball.inner(u_g, gradient))
-    p, top = _reduced_step(B, slope, here, present.at[-1].set(g_g > 0), ball.radius, damping)
+    slope = slope.at[-1].set(slope_g)
+    p, top = _reduced_step(B, slope, here, present.at[-1].set(u_g.size > 0), ball.radius, damping)
 
-    move = known.span(p[:slots]) + p[slots] * u_x + p[-1] * u_g
+    candidate = x + known.span(p[:slots]) + p[slots] * u_x.scale * new + p[-1] * u_g.scale * rest
     promise = slope @ p + 0.5 * p @ (B @ p)
-    candidate = ball.feasible(x + move)
     return Proposal(candidate, promise, promise - 0.5 * damping * (p @ p), top)
 
 
@@ -88,11 +114,3 @@ def _reduced_step(
     A = B - jnp.diag(jnp.where(present, damping, wall))
     z = maximise_quadratic(A, slope - A @ here, radius, here)
     return jnp.where(present, z - here, 0.0), bound
-
-
-def top_direction(ball: Ball, known: Curvature) -> jax.Array:
-    """The unit Ritz vector of the largest known curvature; zero if nothing is known."""
-    K, present = known.hessian, known.present
-    wall = 10.0 * (jnp.max(jnp.sum(jnp.abs(K), axis=1)) + 1.0)
-    ritz = jnp.linalg.eigh(K - jnp.diag(jnp.where(present, 0.0, wall)))[1][:, -1]
-    return ball.unit(known.span(jnp.where(present, ritz, 0.0)))[0]

@@ -13,6 +13,7 @@ from quotax.errors import SharpnessError
 from quotax.sharpness.climbing import ROUNDING, RUNNING, STATIONARY, Climber
 from quotax.sharpness.curvature import Curvature
 from quotax.sharpness.exploring import Explorer
+from quotax.sharpness.places import Centre
 from quotax.sharpness.single import SHORTEST
 
 
@@ -40,8 +41,7 @@ class Search:
 
     seed: Any
     radius: Any
-    base: Any
-    gradient: Any
+    centre: Centre
     known: Curvature | None
     pool: Explorer
     climbs: Climber | None
@@ -100,7 +100,7 @@ def outcome(search: Search) -> Found:
     return Found(
         delta=x if above else jnp.zeros_like(x),
         rise=rises[winner] if above else np.zeros_like(rises[winner]),
-        base=search.base,
+        base=search.centre.base,
         spent=search.spent,
         history=search.history,
         rises=seen if seen.size else np.zeros(1),

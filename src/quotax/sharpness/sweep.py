@@ -66,15 +66,15 @@ def _sweep(problem: Problem, effort: Effort, radii: jax.Array, seed: jax.Array, 
     size, dtype = problem.layout.size, problem.layout.dtype
     key = jax.random.key(seed)
     noise = lambda number, *shape: jax.random.normal(jax.random.fold_in(key, number), (*shape, size), dtype)
-    products = jnp.asarray(effort.curvature, jnp.int32)
-    first = noise(2**31) if effort.curvature else None
-    base, gradient, steepness, known = at_origin(problem, effort.memory, jnp.ones((), dtype), first, products)
+    products = jnp.asarray(effort.curvature, jnp.int32) if effort.curvature else None
+    there, steepness, known = at_origin(problem, effort.memory, jnp.ones((), dtype), noise(2**31), products)
+    gradient = there.gradient
     centre, width, visits = 1 + PRODUCT * effort.curvature, effort.width, effort.visits
     batches = min(-(-effort.starts // width), max(effort.budget - centre - visits, 0) // (width * visits))
 
     def leg(direction: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, Leg]:
         radius, left = given
-        look = look_in(problem, radius, base, gradient)
+        look = look_in(problem, radius, there)
 
         def begin(pool: Any, number: jax.Array) -> tuple[Any, Visit]:
             pool = plant(look.ball, pool, gradient, None, noise(number, width), number, effort.turning)
@@ -102,4 +102,4 @@ def _sweep(problem: Problem, effort: Effort, radii: jax.Array, seed: jax.Array, 
     # The first ball has no smaller one: any direction.
     allowed = jnp.full(radii.shape, effort.budget, jnp.int32).at[0].add(-centre)
     _, legs = lax.scan(leg, noise(2**31 - 1), (radii, allowed))
-    return base, steepness, legs
+    return there.base, steepness, legs
