@@ -1,6 +1,7 @@
 """Run by test_devices.py in processes of its own: the same measurements on one device, on a mesh, in two processes.
 
-`on_devices.py one|mesh|restarts|last` prints the values; `on_devices.py PORT PROCESS` takes part in a run of two.
+`on_devices.py one|mesh|restarts|last|others [mesh]` prints the values; `on_devices.py PORT PROCESS` takes part in a run
+of two.
 """
 
 import json
@@ -42,7 +43,7 @@ def mesh(shape, names):
 
 
 def values(**settings):
-    """Of the full ball, of the horizontal one, and cut into chunks."""
+    """Worst cases in the full ball, in the horizontal one, and cut into chunks."""
     net, loss, params, batch = problem()
     space = qx.quotient(net, [SCALE], metric="euclidean")
     found = []
@@ -52,11 +53,25 @@ def values(**settings):
     return [one.value for one in found], sorted(places)
 
 
+def others(**settings):
+    """The other measures, on the quotient."""
+    net, loss, params, batch = problem()
+    settings |= {"space": qx.quotient(net, [SCALE], metric="euclidean"), "batch": batch}
+    average = qx.average_sharpness(loss, params, 0.5, samples=32, probes=6, **settings)
+    trace = qx.trace(loss, params, microbatch=16, **settings)
+    top = qx.spectrum(loss, params, 2, **settings).values
+    slope = qx.gradient_norm(loss, params, **settings)
+    several = qx.profile(loss, params, [0.1, 0.5], budget=60, **settings).values
+    return [float(value) for value in (average.value, average.prediction, trace.value, *top, slope, *several)], None
+
+
 def main(arguments):
     if arguments[0] == "one":
         out = values()
     elif arguments[0] == "mesh":
         out = values(mesh=mesh((8,), ("data",)))
+    elif arguments[0] == "others":
+        out = others(mesh=mesh((8,), ("data",))) if arguments[1:] else others()
     elif arguments[0] == "restarts":
         out = values(mesh=mesh((2, 4), ("restarts", "data")))
     elif arguments[0] == "last":

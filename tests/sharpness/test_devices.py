@@ -50,6 +50,12 @@ def test_a_mesh_of_eight_devices_finds_the_same(alone, kind):
 
 
 @pytest.mark.slow
+def test_the_other_measures_on_a_mesh_are_the_same():
+    alone, shared = finish(start("others", devices=1)), finish(start("others", "mesh", devices=8))
+    np.testing.assert_allclose(shared[0], alone[0], rtol=1e-6)
+
+
+@pytest.mark.slow
 def test_arrays_stay_on_the_device_they_are_on(alone):
     values, places = finish(start("last", devices=3))
     assert values[0] == pytest.approx(alone[0], rel=1e-6)

@@ -96,6 +96,7 @@ def average_sharpness(
     probes: int | None = None,
     batch: Any = None,
     microbatch: int | None = None,
+    mesh: Any = None,
     key: Any = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
@@ -122,6 +123,7 @@ def average_sharpness(
             the prediction out.
         batch: a pytree whose leaves share their leading axis.
         microbatch: examples in memory at once.
+        mesh: a `jax.sharding.Mesh` over whose devices the batch is split: see `quotax.sharpness`.
         key: a JAX key or an integer.
         representatives: measure at so many random points of the same orbit too.
         spread_scale: of the random group elements.
@@ -132,7 +134,7 @@ def average_sharpness(
         >>> round(found.value, 6), round(found.prediction, 6), found.status
         (0.01, 0.01, 'ok')
     """
-    setting = prepare(CALL, loss, params, space, batch, microbatch, ball=ball, adaptive=adaptive, mask=mask)
+    setting = prepare(CALL, loss, params, space, batch, microbatch, ball=ball, adaptive=adaptive, mask=mask, mesh=mesh)
     setting.require_coordinates()
     radius = check_radius(CALL, radius)
     check_choice(CALL, "distribution", distribution, DISTRIBUTIONS)
@@ -172,7 +174,8 @@ def average_sharpness(
     if representatives:
         again = lambda other: average_sharpness(
             loss, other, radius, space=space, ball=ball, distribution=distribution, samples=samples,
-            antithetic=antithetic, adaptive=adaptive, mask=mask, probes=0, batch=batch, microbatch=microbatch, key=key,
+            antithetic=antithetic, adaptive=adaptive, mask=mask, probes=0, batch=batch, microbatch=microbatch,
+            mesh=mesh, key=key,
         ).value  # fmt: skip
         seen = spread(CALL, space, setting.params, again, representatives, spread_scale, probe_key)
     spent = draws * (2 if antithetic else 1)

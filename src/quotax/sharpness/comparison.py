@@ -83,11 +83,12 @@ def compare(
     samples: int = 256,
     steps: int = 40,
     probes: int | None = None,
+    mesh: Any = None,
     key: Any = None,
 ) -> Comparison:
     """All measures of several networks: a dict of name -> `(loss, params, space)`, or `(loss, params)`.
 
-    The networks may differ in width and in kind. `batch`, if given, goes to every loss.
+    The networks may differ in width and in kind. `batch`, if given, goes to every loss, and `mesh` splits it.
 
     Example:
         >>> import jax.numpy as jnp
@@ -102,7 +103,7 @@ def compare(
         if not isinstance(model, tuple | list) or len(model) not in (2, 3):
             raise SharpnessError(f"`{CALL}`: models[{name!r}] must be (loss, params, space), got {model!r}.")
     radius = check_radius(CALL, radius)
-    data = {"batch": batch, "microbatch": microbatch}
+    data = {"batch": batch, "microbatch": microbatch, "mesh": mesh}
     rows = []
     for name, (loss, params, *rest) in models.items():
         space = rest[0] if rest else None

@@ -102,6 +102,7 @@ def spectrum(
     mask: Mask = None,
     batch: Any = None,
     microbatch: int | None = None,
+    mesh: Any = None,
     key: Any = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
@@ -128,6 +129,7 @@ def spectrum(
         mask: what moves: see `quotax.sharpness`.
         batch: a pytree whose leaves share their leading axis.
         microbatch: examples in memory at once.
+        mesh: a `jax.sharding.Mesh` over whose devices the batch is split: see `quotax.sharpness`.
         key: a JAX key or an integer.
         representatives: measure the largest eigenvalue (the smallest for "bottom") along the orbit too.
         spread_scale: of the random group elements.
@@ -139,8 +141,9 @@ def spectrum(
         (array([10.,  8.]), array([0., 2.]))
     """
     setting = prepare(
-        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic", adaptive=adaptive, mask=mask
-    )
+        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
+        adaptive=adaptive, mask=mask, mesh=mesh,
+    )  # fmt: skip
     setting.require_coordinates()
     check_whole(CALL, "k", k, 1)
     check_whole(CALL, "probes", probes, 1)
@@ -173,7 +176,7 @@ def spectrum(
     seen = None
     if representatives:
         again = lambda other: _one(other, which, loss=loss, space=space, ball=ball, basis=basis, tolerance=tolerance,
-            adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch, key=key)  # fmt: skip
+            adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch, mesh=mesh, key=key)  # fmt: skip
         spread_scale = check_share(CALL, "spread_scale", spread_scale)
         seen = spread(CALL, space, setting.params, again, representatives, spread_scale, key)
     known = verdict(setting)

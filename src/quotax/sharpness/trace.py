@@ -73,6 +73,7 @@ def trace(
     mask: Mask = None,
     batch: Any = None,
     microbatch: int | None = None,
+    mesh: Any = None,
     key: Any = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
@@ -90,8 +91,9 @@ def trace(
         (12.0, 'exact')
     """
     setting = prepare(
-        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic", adaptive=adaptive, mask=mask
-    )
+        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
+        adaptive=adaptive, mask=mask, mesh=mesh,
+    )  # fmt: skip
     setting.require_coordinates()
     if probes is not None:
         check_whole(CALL, "probes", probes, 6)
@@ -103,7 +105,7 @@ def trace(
     if representatives:
         again = lambda other: trace(
             loss, other, space=space, ball=ball, probes=probes, adaptive=adaptive, mask=mask, batch=batch,
-            microbatch=microbatch, key=key,
+            microbatch=microbatch, mesh=mesh, key=key,
         ).value  # fmt: skip
         seen = spread(CALL, space, setting.params, again, representatives, spread_scale, random_key(CALL, key))
     status = "ok" if math.isfinite(value) else "not finite"
@@ -153,7 +155,13 @@ def _hutch(problem: Problem, counts: tuple[int, int], key: jax.Array) -> tuple[j
 
 
 def gradient_norm(
-    loss: Loss, params: Any, *, space: Space | None = None, batch: Any = None, microbatch: int | None = None
+    loss: Loss,
+    params: Any,
+    *,
+    space: Space | None = None,
+    batch: Any = None,
+    microbatch: int | None = None,
+    mesh: Any = None,
 ) -> float:
     """The length of the gradient in the metric of the space: the steepest rise per unit of distance.
 
@@ -164,7 +172,7 @@ def gradient_norm(
         >>> gradient_norm(lambda p: 3 * p["a"] + 4 * p["b"], {"a": jnp.ones(()), "b": jnp.ones(())})
         5.0
     """
-    setting = prepare("quotax.gradient_norm", loss, params, space, batch, microbatch)
+    setting = prepare("quotax.gradient_norm", loss, params, space, batch, microbatch, mesh=mesh)
     return float(setting.run(_gradient_norm, None))
 
 
