@@ -101,9 +101,8 @@ def measure(params, X, y, rho, **more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_orthogonal_data_in_the_domain(count):
-    for seed in range(count):
+def test_orthogonal_data_in_the_domain():
+    for seed in range(100):
         params, X, y = diagonal(seed, orthogonal=True)
         rho = 0.7 * smallest_beta(params)
         e = params["u"] * params["v"] - X.T @ y
@@ -114,9 +113,8 @@ def test_orthogonal_data_in_the_domain(count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_general_data_in_the_domain(count):
-    for seed in range(count):
+def test_general_data_in_the_domain():
+    for seed in range(100):
         params, X, y = diagonal(seed)
         beta = params["u"] * params["v"]
         rho = 0.9 * smallest_beta(params)
@@ -130,10 +128,9 @@ def test_general_data_in_the_domain(count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.slow)])
-def test_the_edge_of_the_domain(count):
+def test_the_edge_of_the_domain():
     # With the constraint active the supremum lies on a face beta_i = 0: two coordinates, by a fine scan of the region.
-    for seed in range(count):
+    for seed in range(60):
         params, X, y = diagonal(seed, d=2)
         beta = np.asarray(params["u"] * params["v"])
         rho = 3.0 * np.abs(beta).min()
@@ -165,24 +162,22 @@ def clipped_maximum(e, beta, rho):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [30])
-def test_the_edge_of_the_domain_in_many_dimensions(count):
-    # Where several entries are at the edge at once, the faces' corners can hold a search up.
-    edges, missed = 0, []
-    for seed in range(count):
-        params, X, y = diagonal(seed, d=6, orthogonal=True)
+@pytest.mark.parametrize(("d", "reach"), [(6, 6.0), (12, 8.0)])
+def test_the_edge_of_the_domain_in_many_dimensions(d, reach):
+    # The maximum lies where the sphere meets the edge: a crease, which gradients on either side would cross.
+    edges = 0
+    for seed in range(40):
+        params, X, y = diagonal(seed, d=d, orthogonal=True)
         beta = np.asarray(params["u"] * params["v"])
         e = beta - np.asarray(X.T @ y)
-        rho = 6.0 * np.abs(beta).min()
+        rho = reach * np.abs(beta).min()
         if not np.any(e * beta > 0):
             continue
         found = measure(params, X, y, rho / 2**0.5)
         exact, active = clipped_maximum(e, beta, rho)
-        missed.append(1 - found.value / exact)
-        assert -1e-9 < missed[-1] < 0.02, (seed, found)
+        assert found.value == pytest.approx(exact, rel=1e-6), (seed, found)
         edges += active
     assert edges >= 5
-    assert np.mean(np.asarray(missed) < 1e-6) >= 0.9
 
 
 @jax.tree_util.register_dataclass
@@ -274,17 +269,13 @@ jax.tree_util.register_dataclass(Orthogonal)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("d", "count"), [(30, 2), *(pytest.param(d, n, marks=pytest.mark.slow) for d, n in ((60, 40), (150, 10), (400, 4)))]
-)
+@pytest.mark.parametrize(("d", "count"), [(60, 40), (150, 10), (400, 4)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_quadratics_with_a_horizontal_constraint(kind, d, count):
     for seed in range(count):
         A, b, V, N, radius = constrained(seed, d, kind)
         space = Orthogonal(jnp.asarray(np.linalg.qr(V)[0]))
-        found = sharpness(
-            quadratic, jnp.zeros(d), radius, batch=examples(A, b), space=space, budget=2000, memory=min(60, d)
-        )
+        found = sharpness(quadratic, jnp.zeros(d), radius, batch=examples(A, b), space=space)
         exact = dense_maximum(N.T @ A @ N, N.T @ b, radius)
         assert found.value == pytest.approx(exact, rel=1e-6), (seed, found)
         assert np.linalg.norm(V.T @ np.asarray(found.perturbation)) <= 1e-9 * np.linalg.norm(V) * radius
@@ -294,15 +285,11 @@ def test_quadratics_with_a_horizontal_constraint(kind, d, count):
 @pytest.mark.slow
 def test_the_edge_of_the_domain_of_a_space():
     # The same with quotax's own space and path, whose exit times have derivatives.
-    missed = []
+    space = CASES["u*v"].space("mix")
     for seed in range(6):
         params, X, y = diagonal(seed, d=3, orthogonal=True)
         beta = np.asarray(params["u"] * params["v"])
         rho = 6.0 * np.abs(beta).min()
-        loss = lambda p, X=X, y=y: jnp.sum((X @ (p["u"] * p["v"]) - y) ** 2)
-        space = CASES["u*v"].space("mix")
-        found = sharpness(loss, params, rho / 2**0.5, space=space, ball="geodesic")
+        found = sharpness(regression, params, rho / 2**0.5, space=space, ball="geodesic", batch=(X, y))
         exact, _ = clipped_maximum(beta - np.asarray(X.T @ y), beta, rho)
-        missed.append(1 - found.value / exact)
-    assert np.all(np.abs(missed) < 1e-3)
-    assert np.mean(np.asarray(missed) < 1e-6) >= 0.8  # the others end at a corner of the domain
+        assert found.value == pytest.approx(exact, rel=1e-6), (seed, found)

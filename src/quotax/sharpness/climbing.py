@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from quotax.sharpness.ball import Ball
 from quotax.sharpness.curvature import Curvature, learn, nothing_known
 from quotax.sharpness.exploring import REACH, Explorer
 from quotax.sharpness.model import Proposal, propose
@@ -29,10 +30,20 @@ LONGEST_BEND = 7
 """Gradient steps between two steps of a model that has failed repeatedly: 1, then 3, then 7."""
 
 
+CREASE = (1e-3, 0.95)
+"""Shares of a slope between which the least combination with a gradient behind a crease is another way up."""
+
+
 class Climber(NamedTuple):
-    """Where a climb is, what it knows, and what it will try: the next `bends` steps are gradient steps."""
+    """Where a climb is, what it knows, and what it will try: the next `bends` steps follow the slope.
+
+    That is the gradient, or, at a crease of the loss (the edge of a domain, where pieces of a network meet), the least
+    combination of the gradients on either side: it leads along the crease, where both would cross it and fall.
+    """
 
     here: Place
+    slope: jax.Array
+    creased: jax.Array
     gain: jax.Array
     damping: jax.Array
     reach: jax.Array
@@ -47,19 +58,24 @@ def climbers(gradient: jax.Array, pool: Explorer, count: int, known: Curvature |
 
     The others know nothing of the centre: its model would lead them back to its own maximiser.
     """
-    zero, integer = jnp.zeros((), gradient.dtype), jnp.zeros((), jnp.int32)
+    zero, integer, smooth = jnp.zeros((), gradient.dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     nothing = nothing_known(memory, gradient)
 
     def from_explorer(i: jax.Array) -> Climber:
         one = jax.tree.map(lambda stack: stack[i], pool)
-        return Climber(one.here, one.gain, zero, one.reach, integer + 1, integer, nothing, integer)
+        slope = one.here.gradient
+        return Climber(
+            one.here, slope, smooth, one.gain, zero, one.reach, integer + 1, integer, nothing, integer
+        )  # fmt: skip
 
     _, best = lax.top_k(pool.here.rise, count)
     stack = jax.vmap(from_explorer)(best)
     if known is None:
         return stack
     centre = Place(jnp.zeros_like(gradient), zero, gradient)
-    own = Climber(centre, UNKNOWN + zero, zero, REACH + zero, integer, integer, known, integer)
+    own = Climber(
+        centre, gradient, smooth, UNKNOWN + zero, zero, REACH + zero, integer, integer, known, integer
+    )  # fmt: skip
     return jax.tree.map(lambda one, others: jnp.concatenate([one[None], others]), own, stack)
 
 
@@ -96,7 +112,8 @@ def climb(
 def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax.Array]:
     ball, here = look.ball, one.here
     bending = one.bends > 0
-    there, good = look.visit(look.feasible(jnp.where(bending, bend(ball, here, one.reach), proposed.candidate)))
+    ahead = bend(ball, here.x, one.slope, one.reach)
+    there, good = look.visit(look.feasible(jnp.where(bending, ahead, proposed.candidate)))
 
     step = there.x - here.x
     length = ball.norm(step)
@@ -115,7 +132,11 @@ def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax
     # No value to compare with: a step at most a quarter as long, whatever the model believes.
     damping = jnp.where(good, damping, 4 * (one.damping + steepness) + proposed.top)
     damping = jnp.where(bending, jnp.where(climbed, 0.25 * one.damping, one.damping), damping)
-    reach = lax.cond(bending, lambda: bent(ball, here, there, climbed, one.reach), lambda: one.reach)
+    slope, creased, reach = lax.cond(
+        bending,
+        lambda: _bent(ball, one, there, good, climbed),
+        lambda: (select(climbed, there.gradient, one.slope), one.creased & ~climbed, one.reach),
+    )
 
     failed = ~bending & ~(good & (ratio > 0.1))
     failures = jnp.where(bending, one.failures, jnp.where(failed, one.failures + 1, 0))
@@ -125,7 +146,33 @@ def _advance(look: Look, one: Climber, proposed: Proposal) -> tuple[Climber, jax
     here = select(climbed, there, here)
     gain = jnp.where(climbed, gain, 0.5 * jnp.minimum(one.gain, jnp.abs(here.rise)))
     bends, failures = bends.astype(jnp.int32), failures.astype(jnp.int32)
-    return Climber(here, gain, damping, reach, bends, failures, known, one.done), good
+    return Climber(here, slope, creased, gain, damping, reach, bends, failures, known, one.done), good
+
+
+def _bent(
+    ball: Ball, one: Climber, there: Place, good: jax.Array, climbed: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The slope after a bend, whether it is that of a crease, and the next reach.
+
+    The least element of the segment between the last slope and the new gradient (Wolfe's conjugate subgradient): after
+    a fall the gradient behind the crease turns the slope along it, and a climb along a crease keeps to it.
+    """
+    here = one.here
+    at = Place(jnp.where(climbed, there.x, here.x), there.rise, there.gradient)
+    pressed = (ball.norm(at.x) >= ball.radius * (1 - 1e-5)) & (ball.inner(here.x, here.gradient) > 0)
+    flat = lambda v: jnp.where(pressed, tangent(ball, at._replace(gradient=v)), v)
+    old, new = flat(one.slope), flat(there.gradient)
+    change = new - old
+    square = ball.inner(change, change)
+    share = jnp.clip(-ball.inner(old, change) / jnp.where(square > 0, square, 1.0), 0.0, 1.0)
+    least = old + share * change
+    left = ball.norm(least) / jnp.maximum(ball.norm(old), jnp.finfo(old.dtype).tiny)
+    turned = good & (share > 0) & (left > CREASE[0]) & (left < CREASE[1])
+    creased = jnp.where(climbed, one.creased & (share < 1), turned)
+    slope = jnp.where(creased, least, jnp.where(climbed, there.gradient, here.gradient))
+    reach = bent(ball, here, there, climbed, one.reach)
+    along = jnp.where(climbed, 2.0, 0.5) * one.reach
+    return slope, creased, jnp.where(creased, along, reach)
 
 
 def _certified(look: Look, here: Place, proposal: Proposal, reach: jax.Array, tolerance: jax.Array) -> jax.Array:

@@ -18,6 +18,9 @@ LONGEST_MEMORY = 20
 FEW = 1024
 LONGEST_OF_FEW = 60
 
+PATIENCE = 800
+"""Further gradients for climbs of few parameters that have found no certificate, where the caller names no budget."""
+
 # Short ascents that run as one batch and that are kept, and climbs: the same for all budgets, which share one program.
 WIDTH = 2
 KEPT = 12
@@ -36,7 +39,7 @@ class Effort:
 
     `starts` short ascents of `visits` gradients, `width` at a time, of which the `kept` best stay in memory; then
     `climbs` of them, each with a memory of `memory` directions, and one from the model that `curvature` Hessian-vector
-    products give.
+    products give. Climbs that are not over then go on for `patience` more.
     """
 
     budget: int
@@ -47,6 +50,12 @@ class Effort:
     kept: int
     climbs: int
     memory: int
+    patience: int = 0
+
+    @property
+    def most(self) -> int:
+        """Gradients that the search may spend in all."""
+        return self.budget + self.patience
 
     @property
     def single(self) -> bool:
@@ -65,7 +74,7 @@ class Effort:
 
 
 def plan(
-    budget: int, size: int, itemsize: int, curvature: int | None, restarts: int | None, memory: int | None
+    budget: int | None, size: int, itemsize: int, curvature: int | None, restarts: int | None, memory: int | None
 ) -> Effort:
     """The division of a budget, where the caller has not said otherwise.
 
@@ -73,6 +82,8 @@ def plan(
     budgets that leave room for it. Networks of which a handful of copies would take more than `MEMORY_BYTES` get a
     single ascent.
     """
+    patience = PATIENCE if budget is None and size <= FEW else 0
+    budget = budget or BUDGET
     if memory is None:
         vectors = MEMORY_BYTES // (2 * (CLIMBS + 1) * size * itemsize)
         memory = max(1, min(LONGEST_OF_FEW if size <= FEW else LONGEST_MEMORY, vectors))
@@ -88,4 +99,4 @@ def plan(
         return Effort(budget, 0, 1, visits, 1, kept, 0, 1)
     # Even the smallest budget looks at one start.
     width = max(1, min(WIDTH, restarts, budget - 1 - PRODUCT * curvature))
-    return Effort(budget, curvature, restarts, visits, width, kept, CLIMBS, memory)
+    return Effort(budget, curvature, restarts, visits, width, kept, CLIMBS, memory, patience)

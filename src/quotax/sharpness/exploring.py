@@ -158,7 +158,7 @@ def _advance(look: Look, one: Explorer, turned: jax.Array) -> tuple[Explorer, ja
     starts, turns = one.age == 0, _turns(one)
     begun = starts | turns
     aim = jnp.where(starts, ball.horizontal(here.x), turned)
-    x = jnp.where(begun, ball.radius * ball.unit(aim)[0], look.feasible(bend(ball, here, one.reach)))
+    x = jnp.where(begun, ball.radius * ball.unit(aim)[0], look.feasible(bend(ball, here.x, here.gradient, one.reach)))
     there, good = look.visit(x)
     climbed = good & (begun | (there.rise > here.rise))
     reach = jnp.where(begun, one.reach, bent(ball, here, there, climbed, one.reach))

@@ -153,8 +153,8 @@ def _stages(
         climbs = starting(search.centre.gradient, search.pool, search.known)
         search = replace(search, climbs=climbs)
     climbing = setting.program(_climb, None, donated=2)
-    while search.climbs is not None and search.spent < effort.budget:
-        limit = min(effort.budget - search.spent, pace.rounds)
+    while search.climbs is not None and search.spent < effort.most:
+        limit = min(effort.most - search.spent, pace.rounds)
         climbs, visit = pace.run(climbing, *centre, search.climbs, tolerance, limit=limit)
         search = _after(replace(search, climbs=climbs), visit, 1)
         yield search

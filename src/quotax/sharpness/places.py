@@ -94,14 +94,14 @@ def outlook(rise: jax.Array, gain: jax.Array) -> jax.Array:
     return rise + AHEAD * gain
 
 
-def bend(ball: Ball, place: Place, reach: jax.Array) -> jax.Array:
-    """The gradient step `x + reach radius g/|g|`, which is to be projected to the ball.
+def bend(ball: Ball, x: jax.Array, slope: jax.Array, reach: jax.Array) -> jax.Array:
+    """The step `x + reach radius g/|g|` along a slope g, which is to be projected to the ball.
 
     On the sphere a long reach is the linear-maximisation step `radius g/|g|`, which never lowers a convex loss; a short
     one follows the gradient along the sphere. A gradient that points inwards leads inside.
     """
-    size = ball.norm(place.gradient)
-    return place.x + jnp.where(size > 0, reach * ball.radius / jnp.where(size > 0, size, 1.0), 0.0) * place.gradient
+    size = ball.norm(slope)
+    return x + jnp.where(size > 0, reach * ball.radius / jnp.where(size > 0, size, 1.0), 0.0) * slope
 
 
 def tangent(ball: Ball, place: Place) -> jax.Array:

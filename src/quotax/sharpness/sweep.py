@@ -88,7 +88,7 @@ def _sweep(problem: Problem, effort: Effort, radii: jax.Array, seed: jax.Array, 
         most = jnp.minimum(jnp.maximum(left - effort.reserve, width * visits), left) // width
         pool, grown = explore(look, pool, width, visits, GROWN, most, effort.budget)
         stack = climbers(gradient, distinct(look.ball, pool), effort.climbs, known, effort.memory)
-        stack, climbed = climb(look, stack, tolerance, left - width * grown.rounds, effort.budget)
+        stack, climbed = climb(look, stack, tolerance, left - width * grown.rounds + effort.patience, effort.most)
         rises = jnp.concatenate([stack.here.rise, pool.here.rise])
         ends = jnp.concatenate([stack.done, jnp.full(pool.age.size, RUNNING, stack.done.dtype)])
         best = jnp.argmax(rises)

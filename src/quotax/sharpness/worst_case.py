@@ -21,7 +21,7 @@ from quotax.sharpness.arguments import (
 )
 from quotax.sharpness.ball import Space, broken_promises
 from quotax.sharpness.devices import replicated, restart_devices
-from quotax.sharpness.effort import BUDGET, PRODUCT, Effort, plan
+from quotax.sharpness.effort import PRODUCT, Effort, plan
 from quotax.sharpness.gap import model_gap, spread_gap
 from quotax.sharpness.invariance import Verdict, spread, verdict
 from quotax.sharpness.kinks import SCALES, kinked
@@ -90,7 +90,8 @@ def sharpness(
             move. For the sharpness of one layer alone, use `mask="its name"`.
         batch: a pytree whose leaves share their leading axis.
         microbatch: examples in memory at once; the result depends on it through rounding only.
-        budget: at most so many gradients, 200 by default; a certificate of stationarity stops the search before.
+        budget: at most so many gradients; a certificate of stationarity stops the search before. By default 200, and up
+            to 1024 parameters as many as 1000 where the search has no certificate by then.
         steps: the same, said as steps for each of the `restarts`.
         restarts: short ascents, among which the search chooses: uphill, the best mirrored, then random ones.
         curvature: Hessian-vector products at the centre, for the quadratic model that one more climb begins with.
@@ -140,7 +141,7 @@ def sharpness(
     else:
         effort = replace(effort, width=-(-effort.width // restart_devices(mesh)) * restart_devices(mesh))
         check_state(CALL, state, radius, flat.size)
-        watch = Watch(CALL, effort.budget, progress)
+        watch = Watch(CALL, effort.most, progress)
         search, interrupted = maximise(setting, size, small, effort, random, direction, watch, state)
         found, evaluations = outcome(search), search.spent
     measured = conclude(setting, size, found, evaluations, random, bound)
@@ -175,7 +176,7 @@ def plan_for(
         restarts = 4 if restarts is None else restarts
         budget = 1 + PRODUCT * (6 if curvature is None else curvature) + steps * restarts
     flat = setting.layout
-    return plan(budget or BUDGET, flat.size, flat.dtype.itemsize, curvature, restarts, memory)
+    return plan(budget, flat.size, flat.dtype.itemsize, curvature, restarts, memory)
 
 
 def small_share(setting: Setting, tolerance: float | None) -> jax.Array:
