@@ -75,7 +75,10 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
     assert (not differences(printed, shown)) == agree
 
 
-@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/geometry.md", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", *(pytest.param(f"docs/{name}.md", marks=pytest.mark.slow) for name in ("geometry", "sharpness"))],
+)
 def test_code_runs_and_prints_what_the_page_shows(name):
     page = blocks(name)
     code = [b for b in page if b.language == "python"]

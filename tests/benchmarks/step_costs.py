@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import jax
+import numpy as np
 import optax
 
 import quotax as qx
@@ -79,18 +80,28 @@ def overhead(smoke: bool = False) -> None:
 
 
 def scaling(smoke: bool = False) -> None:
-    """A step as the network and as the batch grow fourfold, twice over."""
-    print(
-        "\nCost of a step in the full space: in proportion to parameters (batch 256), and to the batch (1.1 million)\n"
-    )
+    """A step as the network and as the batch grow, with the straight lines through these costs."""
+    print("\nCost of a step in the full space, in parameters (batch 256) and in the batch (1.1 million parameters)\n")
     print(f"{'parameters':>12}{'batch':>8}{'a step':>12}{'/ params / batch':>20}")
     widths, batches = ((32, 64), (64, 128)) if smoke else ((300, 500, 900, 1600), (128, 256, 512, 1024))
     cases = [(width, 256) for width in widths] + [(widths[-2] if smoke else 750, batch) for batch in batches]
+    points = []
     for hidden, batch in cases:
         net, loss, params, data = problem(784, hidden, batch)
         step = seconds_a_step(loss, params, data, None)
         each = step / net.num_parameters / batch
+        points.append((net.num_parameters, batch, step))
         print(f"{net.num_parameters:12}{batch:8}{step:10.4f} s{each * 1e12:17.2f} ps", flush=True)
+    grown, fed = points[: len(widths)], points[len(widths) :]
+    line("million parameters", [size / 1e6 for size, _, _ in grown], [step for *_, step in grown])
+    line("thousand examples", [batch / 1e3 for _, batch, _ in fed], [step for *_, step in fed])
+
+
+def line(unit: str, sizes: list[float], steps: list[float]) -> None:
+    """The least-squares line through the costs, and how far they are from it."""
+    slope, start = np.polyfit(sizes, steps, 1)
+    off = max(abs(start + slope * size - step) / step for size, step in zip(sizes, steps, strict=True))
+    print(f"a step = {start * 1e3:.1f} ms + {slope * 1e3:.1f} ms for every {unit}, within {off:.0%}")
 
 
 if __name__ == "__main__":
