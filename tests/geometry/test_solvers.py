@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 import quotax as qx
 from models import relu, rotary, symmetry
-from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, roots, solver
+from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, roots, solver, spectra
 from quotax.geometry import skeleton as skeletons
+from quotax.geometry.canonical import gauge
 from quotax.geometry.vertical import components, coordinates, factors_at, horizontal, rank_at, vertical
 from quotax.lower import lower_action
 
@@ -249,6 +251,41 @@ def test_jit_vmap_and_gradients(name):
     assert float(slope) == pytest.approx(float(moved(1e-5) - moved(-1e-5)) / 2e-5, rel=1e-6)
 
 
+LAPACK = {"cholesky", "eig", "eigh", "geqrf", "householder_product", "lu", "qr", "svd", "triangular_solve"}
+
+
+def decompositions(jaxpr):
+    """The axes of what every decomposition in a program is given, with the programs inside it."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name in LAPACK:
+            yield equation.invars[0].aval.ndim
+        for inner in jaxprs_in_params(equation.params):
+            yield from decompositions(inner)
+
+
+# Two batches at once can wait for each other for ever: see `quotax.geometry.spectra`.
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["Sylvester", "chain of GL", "chain of scalings", "values and gain"])
+def test_no_decomposition_gets_a_batch(name):
+    net, families = case(name)
+    parts = components(families)
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), draw(net, 0), draw(net, 1))
+    found = list(decompositions(jax.make_jaxpr(jax.vmap(lambda a: factors_at(parts, a)))(both).jaxpr))
+    assert found
+    assert set(found) == {2}
+
+
+def test_decompositions_one_by_one_have_derivatives():
+    stack = jax.random.normal(jax.random.key(0), (2, 3, 4, 4))
+    values = lambda a: spectra.each(lambda m: jnp.linalg.svd(m, compute_uv=False), a)
+    batched = jax.vmap(values)
+    assert set(decompositions(jax.make_jaxpr(batched)(stack).jaxpr)) == {2}
+    left, expected, right = jnp.linalg.svd(stack)
+    np.testing.assert_allclose(batched(stack), expected, rtol=1e-12)
+    for slope in (jax.vmap(jax.grad(lambda a: jnp.sum(values(a)))), jax.grad(lambda a: jnp.sum(batched(a)))):
+        np.testing.assert_allclose(slope(stack), left @ right, atol=1e-12)  # of the nuclear norm
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["Sylvester", "chain of scalings", "values"])
@@ -365,3 +402,14 @@ def test_tensors_larger_than_the_parameters_are_not_formed():
     unformed = [piece for piece in gram.structure(part) if not piece.formed]
     assert unformed
     assert {(piece.row, piece.column) for piece in unformed} == {(0, 2)}
+
+
+# Newton's step is nothing at all there, and its length has no derivative.
+def test_a_representative_that_is_canonical_already_has_derivatives():
+    _, families = families_at(deep_linear, PAIRS[:1], {"x": 2, "h": 1, "k": 2, "y": 2})
+    find = gauge(families, unique=True).canonical
+    arrays = {"W1": jnp.array([[1.0, 0.0]]), "W2": jnp.array([[1.0], [0.0]]), "W3": jnp.eye(2)}
+    moved = lambda t: find(arrays | {"W1": arrays["W1"] * jnp.exp(2 * t)}).arrays["W1"][0, 0]  # balanced: exp(t)
+    slope = lambda t: jax.jvp(moved, (t,), (jnp.ones_like(t),))[1]
+    values = jax.jit(lambda t: (moved(t), slope(t), jax.grad(moved)(t), jax.jacfwd(slope)(t)))(jnp.zeros(()))
+    np.testing.assert_allclose(values, 1, atol=1e-12)

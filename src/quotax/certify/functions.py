@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 from flint import fmpq
 
-from quotax.certify.field import Field, Frac, Generator, Poly, Undecided, small
+from quotax.certify.field import Field, Frac, Generator, Poly, Sign, Undecided, small
 from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
@@ -346,13 +346,13 @@ def common_scale(field: Field, values: Sequence[Frac]) -> Frac:
 
 
 def opaque(
-    field: Field, name: str, arguments: Sequence[Frac], meaning: Callable[..., sp.Expr], sign: str = "real"
+    field: Field, name: str, arguments: Sequence[Frac], meaning: Callable[..., sp.Expr], sign: Sign = "real"
 ) -> Frac:
     """A function of which nothing is known but that equal arguments have equal values."""
 
     def make() -> Frac:
         shown = list(arguments)
-        return field.value(field.new(name, sign, lambda: meaning(*map(field.show, shown)), shown))  # type: ignore[arg-type]
+        return field.value(field.new(name, sign, lambda: meaning(*map(field.show, shown)), shown))
 
     return field.remember(name, arguments, make)
 

@@ -83,8 +83,9 @@ def rational(residue: int) -> Fraction | None:
 
 def rationals(row: Iterable[int]) -> list[Fraction] | None:
     """All entries of a row as fractions, or None when one of them is none."""
-    values = [rational(entry) for entry in row]
-    return None if any(v is None for v in values) else values  # type: ignore[return-value]
+    entries = list(row)
+    values = [value for entry in entries if (value := rational(entry)) is not None]
+    return values if len(values) == len(entries) else None
 
 
 def _flint(matrix: np.ndarray) -> nmod_mat:

@@ -148,7 +148,7 @@ def _numbers(sizes: dict[str, int], n: int, constants: Constants, basis: tuple) 
 def _symbols(generator: Mapping[sp.Symbol, sp.Expr]) -> Iterable[sp.Symbol]:
     yield from generator
     for expression in generator.values():
-        yield from sorted(sp.sympify(expression).free_symbols, key=str)  # type: ignore[arg-type]
+        yield from sorted(sp.sympify(expression).free_symbols, key=str)
 
 
 def _terms(generator: Mapping[sp.Symbol, sp.Expr], symbols: Mapping[sp.Symbol, int]) -> Terms:
@@ -158,9 +158,9 @@ def _terms(generator: Mapping[sp.Symbol, sp.Expr], symbols: Mapping[sp.Symbol, i
             coefficient, powers = Fraction(1), []
             for base, exponent in product.as_powers_dict().items():
                 if base in symbols and exponent.is_Rational:
-                    powers.append((symbols[base], Fraction(int(exponent.p), int(exponent.q))))  # type: ignore[union-attr]
+                    powers.append((symbols[base], Fraction(int(exponent.p), int(exponent.q))))
                 elif base.is_Rational and exponent.is_Integer:
-                    coefficient *= Fraction(int(base.p), int(base.q)) ** int(exponent)  # type: ignore[union-attr]
+                    coefficient *= Fraction(int(base.p), int(base.q)) ** int(exponent)
                 else:
                     raise SymmetryError(
                         f"`found.structure`: the component {component} of a field has the term {product}, which is no "

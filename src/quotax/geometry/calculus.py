@@ -6,6 +6,7 @@ the quotient the horizontal vector there. Everything is a function of one point;
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Calculus:
-    """What both have in common: the metric above."""
+    """What all have in common: flat vectors and the metric above."""
 
     def __init__(self, space: QuotientSpace) -> None:
         """Keep the space and its metric."""
@@ -52,17 +53,29 @@ class Calculus:
         """The flat vector of arrays."""
         return jnp.concatenate([jnp.ravel(arrays[name]) for name in self.shapes])
 
-    def require(self, name: str) -> None:
-        """Refuse an operation that the metric does not allow."""
-
-    def projected(self, v: jax.Array, p: jax.Array) -> jax.Array:
-        """The part of a vector that counts."""
-        raise NotImplementedError
-
     def horizontal(self, v: jax.Array, p: jax.Array) -> jax.Array:
         """The horizontal projection."""
         arrays = self.named(p)
         return v - self.flat(self.metric.vertical(self.metric.prepare(arrays), arrays, self.named(v)))
+
+    def christoffel(self, u: jax.Array, v: jax.Array, p: jax.Array) -> jax.Array:
+        """The Christoffel symbols above, contracted with two vectors."""
+        if self.metric.euclidean:
+            return jnp.zeros_like(p)
+        arrays, left, right = (self.named(w) for w in (p, u, v))
+        return self.flat(cv.christoffel(self.metric._riemannian, arrays, left, right))
+
+
+class Tangents(Calculus, abc.ABC):
+    """Tangent vectors of a space, given by vectors above of which only a part counts."""
+
+    @abc.abstractmethod
+    def require(self, name: str) -> None:
+        """Refuse an operation that the metric does not allow."""
+
+    @abc.abstractmethod
+    def projected(self, v: jax.Array, p: jax.Array) -> jax.Array:
+        """The part of a vector that counts."""
 
     def inner(self, u: jax.Array, v: jax.Array, p: jax.Array) -> jax.Array:
         """The inner product of the parts that count."""
@@ -76,16 +89,12 @@ class Calculus:
         raised = self.metric.sharp(self.metric.prepare(arrays), arrays, self.named(covector))
         return self.projected(self.flat(raised), p)
 
-    def christoffel(self, u: jax.Array, v: jax.Array, p: jax.Array) -> jax.Array:
-        """The Christoffel symbols above, contracted with two vectors."""
-        if self.metric.euclidean:
-            return jnp.zeros_like(p)
-        arrays, left, right = (self.named(w) for w in (p, u, v))
-        return self.flat(cv.christoffel(self.metric._riemannian, arrays, left, right))
 
-
-class Above(Calculus):
+class Above(Tangents):
     """The total space."""
+
+    def require(self, name: str) -> None:
+        """It has a metric whatever the group does."""
 
     def projected(self, v: jax.Array, p: jax.Array) -> jax.Array:
         """All of it."""
@@ -169,7 +178,7 @@ _INVARIANT = {"exp", "log", "curvature", "sectional", "curvature_derivative", "t
 """Operations of the quotient, which has no metric unless that of the parameters is invariant."""
 
 
-class Below(Calculus):
+class Below(Tangents):
     """The quotient."""
 
     def require(self, name: str) -> None:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from quotax.geometry import solver
+from quotax.geometry import roots, solver
 from quotax.geometry.balance import balancing, is_pair, spectra
 from quotax.geometry.roles import (
     clashes,
@@ -33,7 +33,7 @@ from quotax.geometry.roles import (
     restrict,
     uninformative,
 )
-from quotax.geometry.spectra import eigh
+from quotax.geometry.spectra import eigh, log_determinant
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at
 from quotax.symmetry import GL, O
 
@@ -164,11 +164,13 @@ class Gauge:
         for part, factored, rest in zip(self.parts, factors, self._rests(arrays), strict=True):
             right = {name: -0.5 * value for name, value in rest.items()}
             alone = far and part.dimension <= _DENSE and any(_two_sided(family) for family in part.families)
-            found = self_adjoint(part, at, right) if alone else solver.solve(part, factored, at, right)
+            found = symmetric_solution(part, at, right) if alone else solver.solve(part, factored, at, right)
             for name, xi in found.items():
                 steps[name] = 0.5 * (xi + jnp.swapaxes(xi, -1, -2)) if _is_matrix(part, name) else xi
-        size = functools.reduce(jnp.maximum, [_size(f, steps[f.name]) for f in self.linear])
-        return {name: xi / jnp.maximum(1.0, size) for name, xi in steps.items()}
+        square = functools.reduce(jnp.maximum, [_square_size(f, steps[f.name]) for f in self.linear])
+        # The root of what is at least 1: a step is zero at the solution, where its length has no derivative.
+        length = jnp.sqrt(jnp.maximum(1.0, square))
+        return {name: xi / length for name, xi in steps.items()}
 
     def _move(self, arrays: Named, found: Elements, steps: Elements, damping: Any) -> tuple[Named, Elements]:
         elements = {f.name: f.group.exponential(damping * steps[f.name]) for f in self.linear}
@@ -254,7 +256,7 @@ def inverses(families: Sequence[Family], elements: Mapping[str, Any]) -> Element
     return {f.name: f.group.inverse(elements[f.name]) for f in families if f.name in elements}
 
 
-def self_adjoint(part: Component, arrays: Named, right: Elements) -> Elements:
+def symmetric_solution(part: Component, arrays: Named, right: Elements) -> Elements:
     """The solution of the Gram operator's equation among symmetric matrices, of minimum norm: for few coordinates."""
     dtype = jnp.result_type(*arrays.values())
 
@@ -270,8 +272,7 @@ def self_adjoint(part: Component, arrays: Named, right: Elements) -> Elements:
 
     projection = jax.vmap(symmetric)(jnp.eye(part.dimension, dtype=dtype))
     values, vectors = eigh(projection @ part.gram(arrays) @ projection)
-    alive = values > part.dimension * jnp.finfo(dtype).eps * jnp.max(values)
-    weights = jnp.where(alive, 1 / jnp.where(alive, values, 1), 0)
+    weights = roots.reciprocal(values, part.dimension * float(jnp.finfo(dtype).eps) * jnp.max(values))
     return part.elements(vectors @ (weights * (vectors.T @ symmetric(part.flat(right)))))
 
 
@@ -354,7 +355,7 @@ def _is_matrix(part: Component, name: str) -> bool:
 def _kernel(part: Component, arrays: Named) -> jax.Array:
     """The dimension of the directions that do not move the parameters, up to what the iteration resolves."""
     square = functools.reduce(jnp.add, [jnp.sum(arrays[name] ** 2) for name in part.moved])
-    values = jnp.linalg.eigvalsh(part.gram(arrays))
+    values, _ = eigh(part.gram(arrays))
     return jnp.sum(values <= 1e3 * float(jnp.finfo(values.dtype).eps) * square)
 
 
@@ -365,11 +366,10 @@ def _unit(family: Family, like: jax.Array) -> jax.Array:
 
 def _log_determinant(family: Family, g: jax.Array) -> jax.Array:
     if family.group.layout == "matrix":
-        return jnp.sum(jnp.linalg.slogdet(g)[1])
+        return jnp.sum(log_determinant(g))
     return jnp.sum(g) if family.group.layout == "vector" else jnp.sum(jnp.log(jnp.abs(g)))
 
 
-def _size(family: Family, xi: jax.Array) -> jax.Array:
-    if family.group.layout == "matrix":
-        return jnp.max(jnp.sqrt(jnp.sum(xi**2, (-2, -1))), initial=0)
-    return jnp.max(jnp.abs(xi), initial=0)
+def _square_size(family: Family, xi: jax.Array) -> jax.Array:
+    squares = jnp.sum(xi**2, (-2, -1)) if family.group.layout == "matrix" else xi**2
+    return jnp.max(squares, initial=0)

@@ -94,9 +94,9 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             numbers = jnp.diagonal(total, axis1=-2, axis2=-1)
             partner = np.empty(shape[-1], int)
             partner[first], partner[second] = second, first
-            found_numbers = _numbers((numbers + numbers[..., partner]) / 2)
-            weights = jnp.broadcast_to(found_numbers.weights[..., None], shape)  # type: ignore[index]
-            return Inverse(weights=weights, rank=found_numbers.rank)
+            halves = (numbers + numbers[..., partner]) / 2
+            weights = roots.reciprocal(halves, smallest(halves))
+            return Inverse(weights=jnp.broadcast_to(weights[..., None], shape), rank=jnp.sum(weights > 0))
         case "matrices":
             left, right = _sides(own)
             if isinstance(family.group, O):
@@ -129,9 +129,7 @@ def _numbers(total: jax.Array) -> Inverse:
 def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inverse:
     (rows, first), (columns, second) = (_eigen(side, shape) for side in (left, right))
     sums = rows[..., :, None] + columns[..., None, :]
-    weights = roots.reciprocal(
-        sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0)
-    )
+    weights = _inverted(sums)
     return Inverse(weights, first, second, rank=jnp.sum(weights > 0))
 
 
@@ -139,9 +137,7 @@ def _anticommutator(total: jax.Array, shape: tuple[int, ...]) -> Inverse:
     # For skew xi, the skew part of xi S is (xi S + S xi) / 2.
     values, vectors = _eigen(total, shape)
     sums = (values[..., :, None] + values[..., None, :]) / 2
-    weights = roots.reciprocal(
-        sums, shape[-1] * _epsilon(sums) * jnp.max(sums, axis=(-1, -2), keepdims=True, initial=0)
-    )
+    weights = _inverted(sums)
     return Inverse(weights, vectors, vectors, rank=jnp.sum(jnp.triu(weights > 0, 1)))
 
 

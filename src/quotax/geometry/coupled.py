@@ -74,9 +74,7 @@ def solve(part: Component, factored: Coupled, held: gram.Data, arrays: Mapping[s
     precondition = lambda r: subspace.outside(system.precondition(r))
     x = x + jax.lax.cond(
         factored.steps <= _MOST_POLYNOMIAL,
-        lambda r: iterative.chebyshev(
-            system.apply, precondition, r, subspace.low, subspace.high, jnp.minimum(factored.steps, _MOST_POLYNOMIAL)
-        ),
+        lambda r: iterative.chebyshev(system.apply, precondition, r, subspace.low, subspace.high, factored.steps),
         lambda r: iterative.conjugate_gradients(system.apply, precondition, r),
         rest,
     )
@@ -123,16 +121,10 @@ class _System:
         """The Gram operator's rows of these families, on elements of some families."""
         return gram.apply(self.part, self.held, self.arrays, elements, rows)
 
-    def project(self, elements: Named) -> Named:
-        """The nearest in the algebras."""
-        return self.part.project(elements)
-
     def invert(self, families: tuple[int, ...], right: Named) -> Named:
-        """Every family's own block inverted."""
-        found = {
-            (name := self.part.families[i].name): closed_forms.solve(self.inverses[i], right[name]) for i in families
-        }
-        return self.project(found)
+        """Every family's own block inverted, in the algebras."""
+        names = {i: self.part.families[i].name for i in families}
+        return self.part.project({name: closed_forms.solve(self.inverses[i], right[name]) for i, name in names.items()})
 
     def reduced(self, right: Named) -> tuple[Named, jax.Array]:
         """The eliminated families' own answer, and what it leaves of the others' right-hand side."""

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from quotax.geometry.spectra import eigh
+
 Operator = Callable[[jax.Array], jax.Array]
 
 _MOST_STEPS = 200
@@ -48,6 +50,39 @@ class Subspace(NamedTuple):
         return vector - ((self.images @ vector) * self.weights) @ self.directions
 
 
+class _Deflation(NamedTuple):
+    """`rest` is what the directions leave of the start, `better` that preconditioned, `least` its size at its least.
+
+    The size has last halved `since` steps ago.
+    """
+
+    space: Subspace
+    rest: jax.Array
+    better: jax.Array
+    least: jax.Array
+    since: jax.Array
+    count: jax.Array
+
+
+class _Polynomial(NamedTuple):
+    """The solution so far, its residual before the last `change`, and the recurrence's factor."""
+
+    x: jax.Array
+    rest: jax.Array
+    change: jax.Array
+    rate: jax.Array
+
+
+class _Conjugate(NamedTuple):
+    """The solution so far, its residual and the preconditioner's square of it, and where to go next."""
+
+    x: jax.Array
+    rest: jax.Array
+    direction: jax.Array
+    size: jax.Array
+    count: jax.Array
+
+
 def deflate(matvec: Operator, precondition: Operator, starts: jax.Array, most: int) -> Subspace:
     """The conjugate directions of the steps towards the solution for `starts[0]`, at most so many.
 
@@ -63,13 +98,10 @@ def deflate(matvec: Operator, precondition: Operator, starts: jax.Array, most: i
     size = jnp.vdot(start, first)
     empty = Subspace(zeros, zeros, jnp.zeros(most, dtype), ones, ones)
 
-    def unfinished(state: tuple[Subspace, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        *_, least, since, count = state
-        return (count < most) & (since < _PATIENCE) & (least > epsilon**1.7 * size)
+    def unfinished(state: _Deflation) -> jax.Array:
+        return (state.count < most) & (state.since < _PATIENCE) & (state.least > epsilon**1.7 * size)
 
-    def step(
-        state: tuple[Subspace, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array],
-    ) -> tuple[Subspace, jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
+    def step(state: _Deflation) -> _Deflation:
         space, rest, better, least, since, i = state
         direction = space.outside(space.outside(better))
         image = matvec(direction)
@@ -84,10 +116,10 @@ def deflate(matvec: Operator, precondition: Operator, starts: jax.Array, most: i
         better = precondition(rest)
         left = jnp.vdot(rest, better)
         since = jnp.where(left < least / 2, 0, since + 1)
-        return space, rest, better, jnp.minimum(left, least), since, i + 1
+        return _Deflation(space, rest, better, jnp.minimum(left, least), since, i + 1)
 
-    state = empty, start, first, size, jnp.zeros((), int), jnp.zeros((), int)
-    space, *_, since, count = jax.lax.while_loop(unfinished, step, state)
+    none = jnp.zeros((), int)
+    space, *_, since, count = jax.lax.while_loop(unfinished, step, _Deflation(empty, start, first, size, none, none))
     # What was tried after the residual had reached rounding is rounding itself.
     space = space._replace(weights=jnp.where(jnp.arange(most) < count - since, space.weights, 0))
     low, high = _interval(matvec, lambda r: space.outside(precondition(r)), space.coarse(other)[1])
@@ -119,7 +151,7 @@ def _interval(matvec: Operator, precondition: Operator, start: jax.Array) -> tup
     within = jnp.where(taken[0], inner[0], 1)
     off = jnp.where(taken[1:] & taken[:-1], jnp.stack(beside[:-1]), 0)
     matrix = jnp.diag(jnp.where(taken, inner, within)) + jnp.diag(off, 1) + jnp.diag(off, -1)
-    values = jnp.linalg.eigvalsh(matrix)
+    values, _ = eigh(matrix)
     middle, half = (values[-1] + values[0]) / 2, (values[-1] - values[0]) / 2
     half = jnp.maximum(_WIDER * half, 1e-3 * middle)
     return jnp.maximum(middle - half, 1e-3 * middle), middle + half
@@ -137,17 +169,15 @@ def chebyshev(
     """The polynomial that is best for a spectrum within these ends, in so many products with the operator."""
     middle, half = (high + low) / 2, (high - low) / 2
 
-    def step(
-        _: jax.Array, state: tuple[jax.Array, jax.Array, jax.Array, jax.Array]
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    def step(_: jax.Array, state: _Polynomial) -> _Polynomial:
         x, rest, change, rate = state
         rest = rest - matvec(change)
         new = 1 / (2 * middle / half - rate)
         change = new * rate * change + (2 * new / half) * precondition(rest)
-        return x + change, rest, change, new
+        return _Polynomial(x + change, rest, change, new)
 
     change = precondition(right) / middle
-    return jax.lax.fori_loop(0, steps.astype(int), step, (change, right, change, half / middle))[0]
+    return jax.lax.fori_loop(0, steps.astype(int), step, _Polynomial(change, right, change, half / middle)).x
 
 
 def conjugate_gradients(matvec: Operator, precondition: Operator, right: jax.Array) -> jax.Array:
@@ -160,13 +190,10 @@ def conjugate_gradients(matvec: Operator, precondition: Operator, right: jax.Arr
     first = precondition(right)
     goal = epsilon**1.7 * jnp.vdot(right, first)
 
-    def unfinished(state: tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        *_, size, count = state
-        return (size > goal) & (count < _MOST_STEPS)
+    def unfinished(state: _Conjugate) -> jax.Array:
+        return (state.size > goal) & (state.count < _MOST_STEPS)
 
-    def step(
-        state: tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array],
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
+    def step(state: _Conjugate) -> _Conjugate:
         x, rest, direction, size, count = state
         image = matvec(direction)
         along = jnp.vdot(direction, image)
@@ -176,7 +203,7 @@ def conjugate_gradients(matvec: Operator, precondition: Operator, right: jax.Arr
         # A direction without any curvature left means that rounding has been reached.
         new = jnp.where(along > 0, jnp.vdot(rest, better), 0)
         direction = better + new / jnp.where(size > 0, size, 1) * direction
-        return x, rest, direction, new, count + 1
+        return _Conjugate(x, rest, direction, new, count + 1)
 
-    start = (jnp.zeros_like(right), right, first, jnp.vdot(right, first), jnp.zeros((), int))
-    return jax.lax.while_loop(unfinished, step, start)[0]
+    start = _Conjugate(jnp.zeros_like(right), right, first, jnp.vdot(right, first), jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, step, start).x

@@ -1,8 +1,8 @@
 """Paths through parameter space: what a geodesic is to its users, and the paths that need no differential equation.
 
 A path starts at `start` with velocity `direction` and is asked for times, one at a time (`jax.vmap` asks for many).
-Paths are pytrees: they pass through `jit` and `vmap`, and everything but `exit_time` and `error` has a derivative
-in the start and the direction, in reverse mode too.
+Paths are pytrees: they pass through `jit` and `vmap`, and everything but `error` has a derivative in the start and the
+direction, in reverse mode too; `exit_time` has one where the path's `smooth_exit` says so.
 """
 
 from __future__ import annotations

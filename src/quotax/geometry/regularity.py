@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from quotax.geometry import closed_forms, gram, roots
 from quotax.geometry.component import Component
+from quotax.geometry.spectra import eigh
 
 _WHOLE = 256
 """Components with at most this many coordinates are looked at as a whole, larger ones family by family.
@@ -70,14 +71,14 @@ def _pencil(part: Component, arrays: Mapping[str, jax.Array]) -> Pencil:
     matrix = _matrix(part, arrays)
     diagonal = jnp.diagonal(matrix)
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-    values, vectors = jnp.linalg.eigh(matrix * scale[:, None] * scale[None, :])
+    values, vectors = eigh(matrix * scale[:, None] * scale[None, :])
     threshold = len(matrix) * jnp.finfo(matrix.dtype).eps * jnp.max(values, initial=0)
     weights = roots.reciprocal(values, threshold)
     return Pencil(scale[:, None] * vectors * jnp.sqrt(weights), jnp.sum(weights == 0))
 
 
 def _least(reference: Pencil, matrix: jax.Array) -> jax.Array:
-    values = jnp.linalg.eigvalsh(reference.basis.T @ matrix @ reference.basis)
+    values, _ = eigh(reference.basis.T @ matrix @ reference.basis)
     place = jnp.minimum(reference.still, len(values) - 1)
     # Where nothing moves at the start there is nothing to lose.
     return jnp.where(reference.still < len(values), jnp.sqrt(jnp.maximum(values[place], 0)), 1)

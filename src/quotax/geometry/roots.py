@@ -11,7 +11,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.spectra import eigh
+from quotax.geometry.spectra import eigh, inverse_cholesky, triangle
 
 _LEAF = 160
 """Triangles of this size are left to LAPACK."""
@@ -36,7 +36,7 @@ def spectral(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Ar
 
 def triangular(root: jax.Array) -> jax.Array:
     """The lower triangular root of the same matrix: `root = Q L`, a QR decomposition of the columns from the last."""
-    return jnp.linalg.qr(jax.lax.stop_gradient(root)[:, ::-1], mode="r")[::-1, ::-1]
+    return triangle(jax.lax.stop_gradient(root)[:, ::-1])[::-1, ::-1]
 
 
 def regular(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -81,8 +81,7 @@ def _cholesky(matrix: jax.Array) -> jax.Array:
     """
     n, k = len(matrix), len(matrix) // 2
     if n <= _LEAF:
-        factor = jnp.linalg.cholesky(matrix, symmetrize_input=False)
-        return jax.scipy.linalg.solve_triangular(factor, jnp.eye(n, dtype=matrix.dtype), lower=True)
+        return inverse_cholesky(matrix)
     first = _cholesky(matrix[:k, :k])
     below = matrix[k:, :k] @ first.T
     second = _cholesky(matrix[k:, k:] - below @ below.T)

@@ -7,10 +7,11 @@ or of scalars `(each,)`, without the first axis when there is no `each`. Element
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -101,7 +102,7 @@ class Group:
 
     def inverse(self, g: jax.Array) -> jax.Array:
         """The inverse element."""
-        return jnp.linalg.inv(g) if self.layout == "matrix" else 1 / g
+        return _each(jnp.linalg.inv, g) if self.layout == "matrix" else 1 / g
 
     def compose(self, g: jax.Array, k: jax.Array) -> jax.Array:
         """The product `g k`."""
@@ -515,9 +516,15 @@ def _spread(coordinates: jax.Array, place: np.ndarray, sign: np.ndarray) -> jax.
 
 def _expm(xi: jax.Array) -> jax.Array:
     """The matrix exponential of every matrix in a stack."""
-    if xi.ndim == 2:
-        return expm(xi)
-    return jax.vmap(_expm)(xi)
+    return _each(expm, xi)
+
+
+@functools.partial(jax.jit, static_argnums=0)  # called eagerly, a loop is compiled anew each time
+def _each(function: Callable[[jax.Array], jax.Array], stack: jax.Array) -> jax.Array:
+    # One after another: two batches in LAPACK at the same time can wait for each other for ever (jaxlib 0.10.2).
+    if stack.ndim == 2:
+        return function(stack)
+    return jax.lax.map(function, stack.reshape(-1, *stack.shape[-2:])).reshape(stack.shape)
 
 
 def _cofactor_inverse(g: np.ndarray) -> np.ndarray:
