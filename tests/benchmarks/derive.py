@@ -9,11 +9,11 @@ import argparse
 import importlib.util
 import itertools
 import pathlib
-import resource
 import sys
 import time
 
 import sympy as sp
+from memory import peak
 
 import quotax as qx
 
@@ -85,8 +85,8 @@ def main():
     if arguments.blocks:
         start = time.perf_counter()
         found = qx.derive(module.decoder(arguments.blocks), progress=print)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{arguments.blocks} blocks: {len(found)} families, {time.perf_counter() - start:.0f} s, {peak:.1f} GiB")
+        seconds = time.perf_counter() - start
+        print(f"{arguments.blocks} blocks: {len(found)} families, {seconds:.0f} s, {peak() / 2**30:.1f} GiB")
 
 
 if __name__ == "__main__":

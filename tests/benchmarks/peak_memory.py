@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from memory import peak
 
 import quotax as qx
 
@@ -23,15 +23,6 @@ def loss(params: Any, batch: jax.Array) -> jax.Array:
     for W in params:
         z = jax.nn.relu(z @ W)
     return jnp.mean((z - batch.mean()) ** 2)
-
-
-def peak() -> float:
-    """Bytes of resident memory, at most.
-
-    Of this program alone: what `getrusage` tells includes the process that started it, from before it became this one.
-    """
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024.0 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
 def main() -> None:
