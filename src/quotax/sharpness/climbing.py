@@ -3,7 +3,8 @@
 Each step spends one gradient, at the point the model proposes. Whether the point is taken or not, the gradient there
 is a secant that improves the model, so nothing that was paid for is thrown away. A point is taken only if the loss is
 higher; a disappointing ratio of rise to promise raises the damping, a good one lowers it. Where the model keeps
-failing, the loss is not quadratic at this scale, and gradient steps take over for a while.
+failing, the loss is not quadratic at this scale, and gradient steps take over for a while. Where these keep falling
+over a crease, they turn along it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ UNKNOWN = 1e18
 
 LONGEST_BEND = 7
 """Gradient steps between two steps of a model that has failed repeatedly: 1, then 3, then 7."""
-
 
 CREASE = (1e-3, 0.95)
 """Shares of a slope between which the least combination with a gradient behind a crease is another way up."""

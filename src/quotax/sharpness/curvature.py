@@ -90,10 +90,10 @@ def nothing_known(slots: int, like: jax.Array) -> Curvature:
 def learn(ball: Ball, known: Curvature, step: jax.Array, change: jax.Array, good: jax.Array) -> Curvature:
     """The memory after seeing the gradient change by `change` along `step`, if it is a `good` one.
 
-    The oldest direction makes room.
-    With `step = Q c + s` and s orthogonal to Q, `H s = change - HQ c` up to third order: stored for s, the model maps
-    `step` to `change` exactly. When s is too small for that, and `change - HQ c` too large to be `H s`, the Hessian has
-    changed along what is known: Broyden's correction `HQ += (change - HQ c) c^T / |c|^2` says so inside the span.
+    The oldest direction makes room. With `step = Q c + s` and s orthogonal to Q, `H s = change - HQ c` up to third
+    order: stored for s, the model maps `step` to `change` exactly. When s is too small for that, and `change - HQ c`
+    too large to be `H s`, the Hessian has changed along what is known: Broyden's correction
+    `HQ += (change - HQ c) c^T / |c|^2` says so inside the span.
     """
     eps = jnp.finfo(known.products.dtype).eps
     slot = known.next
