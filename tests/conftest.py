@@ -33,5 +33,5 @@ MAPS = Path("/proc/self/maps")
 def forget_programs():
     """Every compiled program holds a few memory regions, and LLVM aborts the process when it is refused one more."""
     yield
-    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 20_000:
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 28_000:
         jax.clear_caches()

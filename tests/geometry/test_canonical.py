@@ -175,6 +175,23 @@ def square_of(params):
 # --- not attained
 
 
+# The moments are zero to the last bit, and so is Newton's step, whose length has no derivative there.
+def test_derivatives_at_a_balanced_point(spaces):
+    space = spaces(3, 2, 3)
+    params = {"W1": jnp.diag(jnp.array([2.0, 1.0, 0.0]))[:2], "W2": jnp.diag(jnp.array([2.0, 1.0, 0.0]))[:, :2]}
+    rng = np.random.default_rng(0)
+    weights, direction = rng.normal(size=(3, 3)), {name: rng.normal(size=a.shape) for name, a in params.items()}
+
+    def measure(p):
+        found = space.canonical(p).params["W1"]
+        return jnp.sum(weights * (found.T @ found))  # the same for every rotation of the hidden units
+
+    there, back = (measure({name: a + step * direction[name] for name, a in params.items()}) for step in (1e-5, -1e-5))
+    gradient = jax.grad(measure)(params)
+    change = sum(jnp.vdot(gradient[name], direction[name]) for name in params)
+    np.testing.assert_allclose(change, (there - back) / 2e-5, rtol=1e-7)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "attained"),

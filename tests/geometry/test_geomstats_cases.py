@@ -86,42 +86,36 @@ class NearPoints(random.RandomDataGenerator):
         return self.centre + 0.1 * self.space.random_point(n_points)
 
 
+# On curved quotients nearly all of the time is compiling: a minute for logarithms above, seconds for other operations.
+# The sample needs few programs besides those of `FiberBundle.align`; all other checks there are `-m long`.
+GEODESICS = {
+    *("test_exp_vec", "test_exp_belongs", "test_exp_geodesic_ivp", "test_exp_after_log", "test_log_after_exp"),
+    *("test_log_vec", "test_log_is_tangent", "test_geodesic_boundary_points", "test_geodesic_bvp_reverse"),
+    *("test_dist_vec", "test_dist_is_log_norm", "test_dist_is_symmetric", "test_dist_triangle_inequality"),
+    *("test_dist_is_positive", "test_dist_point_to_itself_is_zero", "test_squared_dist_vec"),
+}
+CURVATURE = {"test_curvature_vec", "test_sectional_curvature_vec"}
+TRANSPORT = {f"test_parallel_transport_ivp_{what}" for what in ("vec", "norm", "transported_is_tangent")}
+SAMPLE = {
+    ("quotient_metric", "scaling and permutation"): GEODESICS | TRANSPORT,
+    ("quotient_metric", "general linear"): GEODESICS | CURVATURE,
+    ("riemannian_metric", "scaling and permutation"): {"test_metric_matrix_is_spd", "test_inner_product_is_symmetric"},
+}
+
+
 def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
     """Every check on every space; those on `quick` spaces by default, the others with `-m slow`.
 
-    Curved quotients shoot for every logarithm, which takes minutes: `-m long`.
+    On curved quotients a sample with `-m slow`, the rest with `-m long`.
     """
     out = []
     for name in SPACES:
         for check in harness.checks(case_module, case_name, skip=skip, only=only):
-            shoots = SPACES[name][2] == "invariant" and ("metric" in case_module or "log" in str(check))
-            marks = [pytest.mark.long] if shoots else [] if name in quick else [pytest.mark.slow]
+            curved = SPACES[name][2] == "invariant" and ("metric" in case_module or "log" in str(check))
+            sampled = check.name in SAMPLE.get((case_module, name), ())
+            marks = [pytest.mark.long] if curved and not sampled else [] if name in quick else [pytest.mark.slow]
             out.append(pytest.param(name, check, marks=marks, id=f"{name}-{check}"))
     return out
-
-
-@pytest.mark.parametrize(("name", "check"), parameters("fiber_bundle", "FiberBundleTestCase", quick=["shift"]))
-def test_bundles(name, check):
-    space = total(name)
-    check.run(
-        total_space=space,
-        base=space.quotient,
-        data_generator=NearPoints(space),
-        base_data_generator=NearPoints(space.quotient),
-    )
-
-
-@pytest.mark.parametrize(("name", "check"), parameters("group_action", "GroupActionTestCase", quick=["shift"]))
-def test_actions(name, check):
-    space = total(name)
-    group = space.group_action.group
-    check.run(
-        space=space,
-        group=group,
-        group_action=space.group_action,
-        data_generator=random.RandomDataGenerator(space),
-        group_data_generator=random.RandomDataGenerator(group),
-    )
 
 
 # The coordinates of a quotient are those of the total space, so that its matrix is singular; no formula is known for
@@ -166,3 +160,28 @@ def test_quotient_metrics_up_to_the_group(name, check):
 def test_metrics_of_the_parameters(name, check):
     space = total(name)
     check.run(space=space, data_generator=NearPoints(space))
+
+
+@pytest.mark.parametrize(("name", "check"), parameters("group_action", "GroupActionTestCase", quick=["shift"]))
+def test_actions(name, check):
+    space = total(name)
+    group = space.group_action.group
+    check.run(
+        space=space,
+        group=group,
+        group_action=space.group_action,
+        data_generator=random.RandomDataGenerator(space),
+        group_data_generator=random.RandomDataGenerator(group),
+    )
+
+
+# Last: the programs of the integrability tensor are so large that others are forgotten for them (tests/conftest.py).
+@pytest.mark.parametrize(("name", "check"), parameters("fiber_bundle", "FiberBundleTestCase", quick=["shift"]))
+def test_bundles(name, check):
+    space = total(name)
+    check.run(
+        total_space=space,
+        base=space.quotient,
+        data_generator=NearPoints(space),
+        base_data_generator=NearPoints(space.quotient),
+    )

@@ -18,7 +18,7 @@ from jax.core import Tracer
 
 from quotax import geomstats_jax
 from quotax.errors import ConvergenceError, DomainError
-from quotax.geometry.calculus import Above, Below, Calculus, Elements
+from quotax.geometry.calculus import Above, Below, Elements
 
 gs: Any = geomstats_jax.activate()
 
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from quotax.geometry.space import QuotientSpace
 
 
-_ONE_BY_ONE = 64
-"""Batches of at most this many points are computed one point after the other: a new shape compiles nothing new."""
+_CHUNK = 64
+"""Batches of at most this many points are computed one point after the other, larger ones so many at a time.
+
+Whatever its shape, a batch needs no program that has not been compiled before.
+"""
 
 
 class Batches:
@@ -60,11 +63,29 @@ class Batches:
         if not batch:
             return self._single[name](*arrays)
         count = math.prod(batch)
-        if any(isinstance(array, Tracer) for array in arrays) or not 0 < count <= _ONE_BY_ONE:
+        if count == 0 or any(isinstance(array, Tracer) for array in arrays):
             return self._many[name](*arrays)
         rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])).reshape(count, -1) for array in arrays]
-        results = [self._single[name](*(row[i] for row in rows)) for i in range(count)]
-        return jax.tree.map(lambda *parts: jnp.stack(parts).reshape(*batch, *parts[0].shape), *results)
+        if count <= _CHUNK:
+            results = [self._single[name](*(row[i] for row in rows)) for i in range(count)]
+            return jax.tree.map(lambda *parts: jnp.stack(parts).reshape(*batch, *parts[0].shape), *results)
+        chunks = -(-count // _CHUNK)
+        fill = ((0, chunks * _CHUNK - count), (0, 0))
+        rows = [jnp.pad(row, fill, mode="edge").reshape(chunks, _CHUNK, -1) for row in rows]
+        results = [self._many[name](*(row[i] for row in rows)) for i in range(chunks)]
+        return jax.tree.map(
+            lambda *parts: jnp.concatenate(parts)[:count].reshape(*batch, *parts[0].shape[1:]), *results
+        )
+
+
+class Operations:
+    """What the spaces, the metrics and the bundle of one quotient compute, compiled once for all of them."""
+
+    def __init__(self, quotient: QuotientSpace) -> None:
+        """Nothing is compiled before it is asked for."""
+        self.quotient = quotient
+        self.above = Batches(Above(quotient))
+        self.below = Batches(Below(quotient))
 
 
 # --- spaces
@@ -73,14 +94,15 @@ class Batches:
 class ParameterSpace(VectorSpace):
     """Flat parameter vectors of a network."""
 
-    def __init__(self, quotient: QuotientSpace, equip: bool = True) -> None:
+    def __init__(self, operations: Operations, equip: bool = True) -> None:
         """Take the dimension from the network."""
-        self._quotient = quotient
-        super().__init__(shape=(quotient.network.num_parameters,), equip=equip)
+        self._operations = operations
+        self._quotient = operations.quotient
+        super().__init__(shape=(self._quotient.network.num_parameters,), equip=equip)
 
     def new(self, equip: bool = True) -> ParameterSpace:
         """The same space, not equipped with a quotient."""
-        return ParameterSpace(self._quotient, equip)
+        return ParameterSpace(self._operations, equip)
 
     @staticmethod
     def default_metric() -> type:
@@ -99,15 +121,14 @@ class ParameterSpace(VectorSpace):
 class OrbitSpace(ParameterSpace):
     """The base: orbits, each represented by one of its points; tangent vectors are horizontal."""
 
-    def __init__(self, quotient: QuotientSpace, equip: bool = False) -> None:
+    def __init__(self, operations: Operations, equip: bool = False) -> None:
         """Of the quotient's dimension, in the coordinates of the total space."""
-        super().__init__(quotient, equip)
-        self._batches = Batches(Below(quotient))
-        self.dim = quotient.dim
+        super().__init__(operations, equip)
+        self.dim = self._quotient.dim
 
     def new(self, equip: bool = False) -> OrbitSpace:
         """The same space without its metric."""
-        return OrbitSpace(self._quotient, equip)
+        return OrbitSpace(self._operations, equip)
 
     def is_tangent(self, vector: Any, base_point: Any = None, atol: float = 1e-6) -> Any:
         """Whether a vector is horizontal."""
@@ -117,7 +138,7 @@ class OrbitSpace(ParameterSpace):
         """The horizontal part."""
         if base_point is None:
             raise ValueError(f"`{type(self).__name__}`: which vectors are horizontal depends on base_point, got None.")
-        return self._batches("horizontal", "(d),(d)->(d)", vector, base_point)
+        return self._operations.below("horizontal", "(d),(d)->(d)", vector, base_point)
 
     def random_tangent_vec(self, base_point: Any = None, n_samples: int = 1) -> Any:
         """A normal horizontal vector, at every base point."""
@@ -230,9 +251,16 @@ class PointwiseMetric(RiemannianMetric):
             raise ValueError("`metric.parallel_transport`: give either direction or end_point.")
         if end_point is None:
             return self.batches("transport", "(d),(d),(d)->(d)", tangent_vec, direction, base_point)
-        vector, ok = self.batches("transport_to", "(d),(d),(d)->(d),()", tangent_vec, end_point, base_point)
+        return self._transport_to(tangent_vec, end_point, base_point)
+
+    def _transport_to(self, tangent_vec: Any, end_point: Any, base_point: Any) -> Any:
+        direction = self._direction(end_point, base_point)
+        return self.batches("transport", "(d),(d),(d)->(d)", tangent_vec, direction, base_point)
+
+    def _direction(self, end_point: Any, base_point: Any) -> Any:
+        direction, ok = self.batches("log", "(d),(d)->(d),()", end_point, base_point)
         _check(ok, "`metric.parallel_transport`: no geodesic was found that ends at end_point.")
-        return vector
+        return direction
 
     def _at(self, base_point: Any) -> Any:
         if base_point is None:
@@ -246,7 +274,7 @@ class TotalMetric(PointwiseMetric):
     def __init__(self, space: Any) -> None:
         """Of a `ParameterSpace`."""
         super().__init__(space)
-        self.batches = Batches(Above(space._quotient))
+        self.batches = space._operations.above
 
     def _at(self, base_point: Any) -> Any:
         flat = self.batches.calculus.metric.euclidean
@@ -259,13 +287,25 @@ class OrbitMetric(PointwiseMetric, QuotientMetric):
     def __init__(self, space: Any, total_space: Any) -> None:
         """Of the base of `total_space.fiber_bundle`."""
         QuotientMetric.__init__(self, space, total_space)
-        self.batches = Batches(Below(space._quotient))
+        self.batches = space._operations.below
 
     def inner_product(
         self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None, fiber_point: Any = None
     ) -> Any:
         """The inner product of the horizontal parts."""
         return super().inner_product(tangent_vec_a, tangent_vec_b, base_point if fiber_point is None else fiber_point)
+
+    def _transport_to(self, tangent_vec: Any, end_point: Any, base_point: Any) -> Any:
+        """As a vector at `end_point`: the geodesic is found from there, and followed back to there.
+
+        From operations that are compiled by themselves, not as one program that would hold them all again. The
+        velocity of a geodesic is parallel along it.
+        """
+        back = self._direction(base_point, end_point)
+        start, _ = self.batches("exp", "(d),(d)->(d),()", back, end_point)
+        velocity = self.batches("transport", "(d),(d),(d)->(d)", back, back, end_point)
+        moved = self.batches("carried", "(d),(d),(d)->(d)", tangent_vec, start, base_point)
+        return self.batches("transport", "(d),(d),(d)->(d)", moved, -velocity, start)
 
     def sectional_curvature(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> Any:
         """The curvature of a plane, zero where the vectors span none."""
@@ -278,10 +318,10 @@ class OrbitMetric(PointwiseMetric, QuotientMetric):
 class SymmetryBundle(FlatBundle, FiberBundle):
     """The bundle of a network's parameters over its quotient; points of the base are represented by points above."""
 
-    def __init__(self, total_space: ParameterSpace, quotient: QuotientSpace) -> None:
-        """Compile each operation once; geomstats calls them eagerly."""
+    def __init__(self, total_space: ParameterSpace) -> None:
+        """Of the total space, whose operations it shares."""
         FiberBundle.__init__(self, total_space)
-        self._batches = Batches(Below(quotient))
+        self._batches = total_space._operations.below
 
     @staticmethod
     def riemannian_submersion(point: Any) -> Any:
@@ -316,9 +356,13 @@ class SymmetryBundle(FlatBundle, FiberBundle):
 
     def align(self, point: Any, base_point: Any) -> Any:
         """The point of the orbit of `point` where the shortest geodesic from `base_point` ends."""
-        aligned, ok = self._batches("align", "(d),(d)->(d),()", point, base_point)
+        if self._batches.calculus.metric.euclidean:
+            return self._batches("align", "(d),(d)->(d)", point, base_point)
+        vector, ok = self._batches("log", "(d),(d)->(d),()", point, base_point)
+        end, exit_time = self._batches("exp", "(d),(d)->(d),()", vector, base_point)
+        ok = jnp.logical_and(ok, exit_time > 1)
         _check(ok, "`bundle.align`: no geodesic was found that ends in the orbit of the point.")
-        return aligned
+        return end
 
     def integrability_tensor(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any) -> Any:
         """O'Neill's tensor $A$."""
@@ -370,11 +414,11 @@ class SymmetryGroupElements:
 class SymmetryAction(GroupAction):
     """The families acting on flat parameter vectors, one after the other."""
 
-    def __init__(self, quotient: QuotientSpace) -> None:
+    def __init__(self, operations: Operations) -> None:
         """Compile the action once."""
-        self.group = SymmetryGroupElements(quotient)
+        self.group = SymmetryGroupElements(operations.quotient)
         self.group_elem_shape = self.group.shape
-        calculus = Calculus(quotient)
+        calculus = operations.above.calculus
         elements = self.group.elements
         act = lambda element, point: calculus.flat(elements.act(element, calculus.named(point)))
         self._act = jax.jit(jnp.vectorize(act, signature="(g),(d)->(d)"))
@@ -386,10 +430,11 @@ class SymmetryAction(GroupAction):
 
 def build(quotient: QuotientSpace) -> ParameterSpace:
     """The total space, with `.fiber_bundle`, `.group_action` and `.quotient` equipped."""
-    total = ParameterSpace(quotient)
-    total.group_action = SymmetryAction(quotient)
-    total.fiber_bundle = SymmetryBundle(total, quotient)
-    total.quotient = OrbitSpace(quotient)
+    operations = Operations(quotient)
+    total = ParameterSpace(operations)
+    total.group_action = SymmetryAction(operations)
+    total.fiber_bundle = SymmetryBundle(total)
+    total.quotient = OrbitSpace(operations)
     total.quotient.equip_with_metric(OrbitMetric, total_space=total)
     return total
 

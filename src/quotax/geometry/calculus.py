@@ -23,7 +23,6 @@ from quotax.geometry.transport import (
     derivative_above,
     transport,
     transport_above,
-    transport_to,
 )
 from quotax.geometry.vertical import Named
 
@@ -164,17 +163,12 @@ class Above(Tangents):
             return v
         return self.flat(transport_above(self.metric, self._above, *(self.named(w) for w in (p, direction, v))))
 
-    def transport_to(self, v: jax.Array, q: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Parallel transport along the geodesic to `q`."""
-        direction, ok = self.log(q, p)
-        return self.transport(v, direction, p), ok
-
     @functools.cached_property
     def _above(self) -> cv.Riemannian:
         return cv.above(self.metric._riemannian)
 
 
-_INVARIANT = {"exp", "log", "curvature", "sectional", "curvature_derivative", "transport", "transport_to"}
+_INVARIANT = {"exp", "log", "curvature", "sectional", "curvature_derivative", "transport"}
 """Operations of the quotient, which has no metric unless that of the parameters is invariant."""
 
 
@@ -201,13 +195,9 @@ class Below(Tangents):
         found = self.space._between.logarithm(self.named(p), self.named(q))
         return self.horizontal(self.flat(found.vector), p), found.ok
 
-    def align(self, q: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The point of the orbit of `q` where the shortest geodesic from `p` ends."""
-        if self.metric.euclidean:
-            return self.flat(self.space._between.aligned(self.named(q), self.named(p))[0]), jnp.asarray(True)
-        v, found = self.log(q, p)
-        end, exit_time = self.exp(v, p)
-        return end, found & (exit_time > 1)
+    def align(self, q: jax.Array, p: jax.Array) -> jax.Array:
+        """The point of the orbit of `q` that is closest to `p`, in the Euclidean metric."""
+        return self.flat(self.space._between.aligned(self.named(q), self.named(p))[0])
 
     def curvature(self, x: jax.Array, y: jax.Array, z: jax.Array, p: jax.Array) -> jax.Array:
         """`R(x, y) z`."""
@@ -227,11 +217,6 @@ class Below(Tangents):
     def transport(self, v: jax.Array, direction: jax.Array, p: jax.Array) -> jax.Array:
         """Parallel transport to the end of the geodesic along `direction`."""
         return self.flat(transport(self.metric, self.named(p), self.named(direction), self.named(v)))
-
-    def transport_to(self, v: jax.Array, q: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Parallel transport along the geodesic to the orbit of `q`, as a vector at `q`."""
-        found, ok = transport_to(self.space._between, self.named(p), self.named(q), self.named(v))
-        return self.flat(found), ok
 
     def carried(self, v: jax.Array, q: jax.Array, p: jax.Array) -> jax.Array:
         """A vector at `p` moved by the element that brings `p` closest to `q`."""

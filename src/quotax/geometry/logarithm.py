@@ -100,36 +100,41 @@ def shoot(
         at_base,
         forward,
     )
-    w, size, count = _descend(
+    w, size, count, inverse = _descend(
         lambda w: residual(w, held), newton, at_base(jax.lax.stop_gradient(first)), steps, tolerance
     )
     ok = size <= tolerance
     # One more step, the only one that is differentiated; the projection keeps the vector horizontal as `base` moves.
     w = at_base(jax.lax.stop_gradient(w), reads)
     last = residual(jnp.where(ok, w, 0), reads)[1]
-    step = newton(jax.lax.stop_gradient(w), last) if first.size <= dense else at_base(last)
+    step = at_base(last if inverse is None else inverse @ last)
     polish = jnp.where(ok, step - jax.lax.stop_gradient(step), 0)
     return Log(unravel(w + polish), size, ok, count)
 
 
-def _by_jacobian(end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array) -> jax.Array:
-    """The shortest horizontal `dw` with `P dexp(dw) = f`, by dense algebra."""
-    e, eye = end(w), jnp.eye(w.size, dtype=w.dtype)
+def _by_jacobian(
+    end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The shortest horizontal `dw` with `P dexp(dw) = f`, by dense algebra; and the matrix that finds it."""
+    eye = jnp.eye(w.size, dtype=w.dtype)
     if forward:
-        columns = jax.vmap(lambda v: jax.jvp(end, (w,), (v,))[1])(eye)
+        e, push = jax.linearize(end, w)
+        columns = jax.vmap(push)(eye)
     else:
-        pull = jax.vjp(end, w)[1]
+        e, pull = jax.vjp(end, w)
         columns = jax.vmap(lambda row: pull(row)[0])(eye).T
     columns = jax.lax.stop_gradient(jnp.where(jnp.isfinite(columns), columns, 0))
     matrix = jax.lax.stop_gradient(jax.vmap(lambda v: onto(e, v))(columns).T)
     # Vertical directions are at rounding level in the matrix and stay out of the solution.
     left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
     kept = values > w.size * 1e2 * jnp.finfo(w.dtype).eps * jnp.max(values, initial=0)
-    inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
-    return at_base(right.T @ (inverse * (left.T @ f)))
+    inverse = (right.T * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)) @ left.T
+    return at_base(inverse @ f), inverse
 
 
-def _by_differences(end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array) -> jax.Array:
+def _by_differences(
+    end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array
+) -> tuple[jax.Array, None]:
     """The same by GMRES, both sides carried to the base, where they have the same unknowns."""
     del forward
     e = end(w)
@@ -141,7 +146,7 @@ def _by_differences(end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Arr
         slope = jnp.where(jnp.all(jnp.isfinite(slope)), slope, v)
         return at_base(onto(e, slope))
 
-    return at_base(_gmres(operator, at_base(f)))
+    return at_base(_gmres(operator, at_base(f))), None
 
 
 def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: int = 25) -> jax.Array:
@@ -173,57 +178,65 @@ def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: i
 
 def _descend(
     residual: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
-    newton: Callable[[jax.Array, jax.Array], jax.Array],
+    newton: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array | None]],
     w: jax.Array,
     steps: int,
     tolerance: float,
     halvings: int = 10,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Newton's steps, each halved until the residual shrinks; stops when none does."""
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
+    """Newton's steps, each halved until the residual shrinks; stops when none does.
+
+    Ends with Newton's matrix at the solution, if there is one: what the solution's derivative is found with. Every
+    trace of `residual` and `newton` is a differential equation to be compiled, so that each is traced once per loop.
+    """
 
     def body(state: Any) -> Any:
-        w, size, f, count, _ = state
-        step = newton(w, f)
+        w, size, f, count, _, _ = state
+        step, inverse = newton(w, f)
+        open_ = size > tolerance
 
         def going(state: Any) -> jax.Array:
-            halved, _, new, _ = state
-            return (halved < halvings) & ~(new < size)
+            tried, _, new, _ = state
+            return open_ & (tried <= halvings) & ~(new < size)
 
-        def halve(state: Any) -> Any:
-            halved, length, _, _ = state
-            return halved + 1, length / 2, *residual(w + length / 2 * step)
+        def attempt(state: Any) -> Any:
+            tried, length, _, _ = state
+            return tried + 1, length / 2, *residual(w + length / 2 * step)
 
-        first = (jnp.asarray(0), jnp.ones((), w.dtype), *residual(w + step))
-        _, length, new, g = jax.lax.while_loop(going, halve, first)
+        before = (jnp.asarray(0), jnp.full((), 2, w.dtype), jnp.full_like(size, jnp.inf), f)
+        _, length, new, g = jax.lax.while_loop(going, attempt, before)
         better = new < size
         return (
             jnp.where(better, w + length * step, w),
             jnp.where(better, new, size),
             jnp.where(better, g, f),
-            count + 1,
+            count + open_,
             better,
+            inverse,
         )
 
     def going(state: Any) -> jax.Array:
-        _, size, _, count, moving = state
-        return (count < steps) & (size > tolerance) & moving
+        _, size, _, count, moving, inverse = state
+        solved = size <= tolerance
+        return moving & jnp.where(solved, inverse is not None, count < steps)
 
     w, size, f = _entered(residual, w)
-    state = jax.lax.while_loop(going, body, (w, size, f, jnp.asarray(0), jnp.isfinite(size)))
-    return state[0], state[1], state[3]
+    inverse = jax.eval_shape(lambda: newton(w, f)[1])
+    inverse = None if inverse is None else jnp.zeros(inverse.shape, inverse.dtype)
+    state = jax.lax.while_loop(going, body, (w, size, f, jnp.asarray(0), jnp.isfinite(size), inverse))
+    return state[0], state[1], state[3], state[5]
 
 
 def _entered(residual: Any, w: jax.Array, halvings: int = 20) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The start, halved until its geodesic stays in the domain."""
-    size, f = residual(w)
 
-    def halve(state: Any) -> Any:
-        count, w, _, _ = state
-        size, f = residual(w / 2)
-        return count + 1, w / 2, size, f
+    def attempt(state: Any) -> Any:
+        tried, w, _, _ = state
+        return tried + 1, w / 2, *residual(w / 2)
 
-    going = lambda state: (state[0] < halvings) & ~jnp.isfinite(state[2])
-    _, w, size, f = jax.lax.while_loop(going, halve, (jnp.asarray(0), w, size, f))
+    going = lambda state: (state[0] <= halvings) & ~jnp.isfinite(state[2])
+    before = (jnp.asarray(0), 2 * w, jnp.full((), jnp.inf, w.dtype), jnp.zeros_like(w))
+    _, w, size, f = jax.lax.while_loop(going, attempt, before)
     return w, size, f
 
 

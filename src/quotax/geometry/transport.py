@@ -56,21 +56,6 @@ def transport(metric: Metric, arrays: Named, direction: Named, v: Named) -> Name
     return transport_above(metric, metric._riemannian, arrays, direction, v)
 
 
-def transport_to(between: Between, arrays: Named, other: Named, v: Named) -> tuple[Named, jax.Array]:
-    """`v` transported along the geodesic to the orbit of `other`, as a vector at `other`; and whether there is one.
-
-    The geodesic is found from `other`; `v` is carried by the group to where it ends, in the orbit of `arrays`, and is
-    transported back along it.
-    """
-    metric = between.metric
-    found = between.logarithm(other, arrays)
-    data = metric.prepare(other)
-    path = metric.path(data, other, found.vector)
-    there, pushed = carried(between, arrays, path.end, v)
-    back = {name: -a for name, a in path.velocity(1.0).items()}
-    return transport(metric, there, back, pushed), found.ok
-
-
 def carried(between: Between, arrays: Named, reference: Named, v: Named) -> tuple[Named, Named]:
     """`arrays` and a vector there, moved by the element that brings them closest to `reference`."""
     from quotax.geometry.alignment import match
