@@ -146,7 +146,7 @@ class Orientation:
 
 def orientation(families: Sequence[Family]) -> Orientation:
     """The steps for these families; decided from how they act and from sizes alone."""
-    found = {block.name: block for block in compact_blocks(families)}  # type: ignore[arg-type]
+    found = {block.name: block for block in compact_blocks(families)}
     loose, pending, permutations = {}, [], []
     for family in families:
         block = found.get(family.name)
@@ -211,7 +211,8 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
         values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), m)
         certain = _least(values[..., -1], values[..., 0])
     elif block.kind == "rotation":
-        rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])  # type: ignore[attr-defined]
+        assert isinstance(block.family.group, ComplexScaling)
+        rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])
         lengths = rows[..., first] + rows[..., second]
         certain = _least(lengths, jnp.max(lengths))
     else:

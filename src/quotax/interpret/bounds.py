@@ -46,7 +46,7 @@ def is_nonnegative(e: sp.Basic) -> bool:
 def interval(e: sp.Basic, below: Mapping[sp.Symbol, int]) -> Interval:
     """Least and greatest value of an integer expression; `below` says that a symbol is in 0..below-1."""
     if e.is_Number:
-        return float(e), float(e)  # type: ignore[arg-type]
+        return float(e), float(e)
     if isinstance(e, sp.Symbol):
         return (0.0, float(below.get(e, math.inf) - 1)) if e.is_nonnegative else (-math.inf, math.inf)
     if isinstance(e, sp.Add):

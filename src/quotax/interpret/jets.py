@@ -141,7 +141,7 @@ class JetDomain:
         kept = [(jet.node, _unbroadcast(back, jet.values.shape)) for jet, back in partials if jet.node is not None]
         if not kept:
             return Jet(values, None, infinite)
-        self.tape.append(kept)  # type: ignore[arg-type]
+        self.tape.append(kept)
         return Jet(values, len(self.tape) - 1, infinite)
 
     def entrywise(self, values: np.ndarray, *slopes: tuple[Jet, np.ndarray]) -> Jet:
@@ -277,7 +277,7 @@ class JetDomain:
     def _aligned(self, a: Jet, b: Jet) -> tuple[Jet, Jet]:
         """Give both the same number of axes after the samples."""
         rank = max(len(a.shape), len(b.shape))
-        return tuple(self._padded(jet, rank) for jet in (a, b))  # type: ignore[return-value]
+        return self._padded(a, rank), self._padded(b, rank)
 
     def _padded(self, jet: Jet, rank: int) -> Jet:
         if len(jet.shape) == rank:

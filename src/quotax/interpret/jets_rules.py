@@ -217,7 +217,7 @@ def erfc(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _constant(domain: JetDomain, name: str) -> np.ndarray:
     """A transcendental constant: free, the same in a whole sample."""
-    return np.int64(sum(ord(c) * 7919**i for i, c in enumerate(name)) % PRIME)  # type: ignore[return-value]
+    return np.asarray(sum(ord(c) * 7919**i for i, c in enumerate(name)) % PRIME, np.int64)
 
 
 def integer_power(step: Step, args: list[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ def power(step: Joint, value: Tensor, exponent: Fraction) -> Tensor:
         laws = step.domain
         if kind == "shift":
             return None
-        return laws.lemmas.scaling(shown.expression, chosen, kind)  # type: ignore[arg-type]
+        return laws.lemmas.scaling(shown.expression, chosen, kind)  # type: ignore[arg-type]  # one of three by now
 
     moved = pointwise.transformed(step, plain, [value], (z,), effects, shown.name)
     if moved is None:

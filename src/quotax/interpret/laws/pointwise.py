@@ -135,7 +135,7 @@ def apply(step: Joint, function: Function, args: Sequence[Tensor], dims: tensors
     def effects(kind: str, chosen: Sequence[sp.Symbol]) -> Effect | None:
         if kind == "shift":
             return laws.lemmas.shifting(function.expression, chosen)
-        return laws.lemmas.scaling(function.expression, chosen, kind)  # type: ignore[arg-type]
+        return laws.lemmas.scaling(function.expression, chosen, kind)  # type: ignore[arg-type]  # one of three by now
 
     moved = transformed(step, plain, args, function.symbols, effects, function.name)
     if moved is None:
@@ -408,7 +408,7 @@ def composed(step: Joint, function: Function, args: Sequence[Tensor], plain: Pol
     def effects(kind: str, chosen: Sequence[sp.Symbol]) -> Effect | None:
         if kind == "shift":
             return laws.lemmas.shifting(whole, chosen)
-        return laws.lemmas.scaling(whole, chosen, kind)  # type: ignore[arg-type]
+        return laws.lemmas.scaling(whole, chosen, kind)  # type: ignore[arg-type]  # one of three by now
 
     return transformed(step, plain, values, joint, effects, f"composition with {function.name}")
 
