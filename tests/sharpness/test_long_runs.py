@@ -1,6 +1,9 @@
 """A search can be watched, interrupted, saved and taken up again; wherever it was cut, it ends at the same value."""
 
+import os
 import pickle
+import signal
+import threading
 import time
 
 import jax
@@ -52,6 +55,32 @@ def test_interrupted_saved_and_resumed_it_ends_where_it_would_have(after):
     assert on.value == pytest.approx(whole.value, rel=1e-12)
     assert on.evaluations == whole.evaluations
     np.testing.assert_allclose(on.history, whole.history, rtol=1e-12)
+
+
+@pytest.fixture
+def interrupts():
+    """Interrupts from the keyboard as in a session: workers of pytest ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.3, 1.0, 2.2])
+def test_an_interrupt_from_the_keyboard_returns_what_was_found(interrupts, after):
+    def wide(p):
+        return jnp.sum(jnp.sin(2 * p["W"] @ jnp.linspace(-1, 1, 400)) ** 2) + 0.1 * jnp.sum(p["W"] ** 2)
+
+    settings = {"budget": 10**6, "tolerance": 1e-15, "progress": lambda line: None}
+    params = {"W": jax.random.normal(jax.random.key(0), (300, 400))}
+    sharpness(wide, params, 1.0, budget=60, progress=lambda line: None)
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    cut = sharpness(wide, params, 1.0, **settings)
+    assert cut.status == "interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    on = sharpness(wide, params, 1.0, **settings | {"budget": cut.evaluations + 40}, state=cut.state)
+    assert on.value >= cut.value >= 0
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from quotax.sharpness.search import Search
 from quotax.sharpness.setting import Problem, Setting
 from quotax.sharpness.single import ascend, at_centre
 from quotax.sharpness.vectors import finite
+from quotax.sharpness.watching import Interrupts
 
 TOGETHER = 8
 """Rounds in one call when several processes take part."""
@@ -42,22 +43,12 @@ class Pace:
         """
         self.rounds = 1 if jax.process_count() == 1 else TOGETHER
         self._compiled: set[Any] = set()
-        self._interrupted = False
 
     def run(self, program: Callable[..., Any], *arguments: Any, limit: int) -> tuple[Any, Visit]:
-        """The stage after at most `limit` rounds.
-
-        An interrupt while they run waits for them: the state before may have been used up.
-        """
-        if self._interrupted:
-            raise KeyboardInterrupt
+        """The stage after at most `limit` rounds; the one before is used up."""
         start = time.perf_counter()
         stack, visit = program(*arguments, jnp.asarray(limit, jnp.int32))
-        try:
-            visit = jax.device_get(visit)
-        except KeyboardInterrupt:
-            self._interrupted = True
-            visit = jax.device_get(visit)
+        visit = jax.device_get(visit)
         if jax.process_count() == 1 and program in self._compiled and visit.rounds:
             each = (time.perf_counter() - start) / int(visit.rounds)
             self.rounds = max(1, min(ROOM, int(1.0 / max(each, 1e-9))))
@@ -83,15 +74,22 @@ def maximise(
         search = _begin(setting, radius, effort, key)
     else:
         # Stages use up what they are given, and the caller keeps the state.
-        mine = lambda stack: jnp.array(stack, copy=True) if isinstance(stack, jax.Array) else stack
+        mine = lambda stack: jnp.array(stack, copy=True)
         search = replace(search, pool=jax.tree.map(mine, search.pool), climbs=jax.tree.map(mine, search.climbs))
-    try:
-        if np.isfinite(search.centre.base):
+    if not np.isfinite(search.centre.base):
+        return search, False
+    with Interrupts() as interrupts:
+        try:
             for following in _stages(setting, radius, tolerance, effort, direction, search):
                 search = following
                 report(search)
-    except KeyboardInterrupt:
-        return search, True
+                if interrupts.asked:
+                    return search, True
+        except KeyboardInterrupt:
+            # Of a state that a program was using there is nothing left to return.
+            if search.pool.here.x.is_deleted():
+                raise
+            return search, True
     return search, False
 
 

@@ -1,10 +1,13 @@
-"""What a long search shows while it runs."""
+"""What a long search shows while it runs, and how it is interrupted."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import jax
@@ -32,3 +35,36 @@ class Watch:
         elif now - self.last >= SILENT and jax.process_index() == 0:
             self.last = now
             print(line, file=sys.stderr, flush=True)
+
+
+class Interrupts:
+    """Holds back the first interrupt from the keyboard: compiled programs use up the state that they are given.
+
+    `asked` says that there was one. The second is an interrupt as usual. Where somebody else listens for interrupts, or
+    outside the main thread, which gets them all, nothing changes.
+    """
+
+    def __init__(self) -> None:
+        """Nobody has asked."""
+        self.asked = self._listening = False
+
+    def __enter__(self) -> Interrupts:
+        """Listen."""
+        ours = threading.current_thread() is threading.main_thread()
+        if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._ask)
+            self._listening = True
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, where: TracebackType | None) -> None:
+        """Leave the listening to Python again."""
+        self._stop()
+
+    def _ask(self, number: int, frame: Any) -> None:
+        self.asked = True
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._listening:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._listening = False
