@@ -16,6 +16,9 @@ import jax.numpy as jnp
 Tree = Any
 """A pytree of floating-point arrays."""
 
+SPARING = 2**25
+"""Above this many parameters a vector more would be noticed, rather than the time that it saves."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -40,7 +43,8 @@ class Layout:
 
     def nested(self, v: jax.Array) -> Tree:
         """A vector as a tree, each leaf in its own dtype."""
-        parts = jnp.split(v[None], self.ends[:-1], axis=1)
+        # The derivative puts the parts together again: in rows, or within what reads it, which is slow but no copy.
+        parts = jnp.split(v, self.ends[:-1]) if self.size > SPARING else jnp.split(v[None], self.ends[:-1], axis=1)
         leaves = [part.reshape(s).astype(d) for part, s, d in zip(parts, self.shapes, self.dtypes, strict=True)]
         return jax.tree.unflatten(self.tree, leaves)
 
