@@ -61,6 +61,7 @@ def test_means_on_a_horizontal_space_in_a_metric(distribution):
     assert found.method == "exact"
 
 
+@pytest.mark.slow
 def test_orbit_directions_dilute_as_predicted():
     # A critical point: the Hessian vanishes along the vertical space, and the trace is the same.
     d, k = 14, 4

@@ -110,6 +110,7 @@ def test_feasible_monotone_and_attained(seed, radius, budget):
     assert found.value > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [1e-2, 1.0])
 def test_points_stay_horizontal_in_single_precision(radius):
     # Candidates are combinations of horizontal vectors, and projected only where rounding has led away from them.
@@ -123,6 +124,7 @@ def test_points_stay_horizontal_in_single_precision(radius):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), radius=st.floats(1e-3, 1.0))
 def test_horizontal_sharpness_is_at_most_full_sharpness(seed, radius):

@@ -216,6 +216,7 @@ class InvSpace:
         return InvPoint(p["u"], p["v"])
 
 
+@pytest.mark.slow
 def test_the_scalar_case():
     # (G, H, x, y) = (1.5, .8, 1, 2), rho = .1: beta = 1.2 goes to 1.2 exp(-sqrt(2) rho) in the invariant metric.
     params = {"u": jnp.asarray([1.5]), "v": jnp.asarray([0.8])}

@@ -75,6 +75,7 @@ def test_full_ball_reaches_the_exact_maximum(d, kind):
         assert float(jnp.linalg.norm(found.perturbation)) <= radius * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curved", [False, True], ids=["euclidean", "metric"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_horizontal_ball_reaches_the_exact_maximum(kind, curved):

@@ -36,6 +36,7 @@ def test_a_profile_never_decreases():
         assert size <= radius * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_a_profile_is_one_program_and_no_worse_than_its_parts():
     traced = []
 
