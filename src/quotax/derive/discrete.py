@@ -17,7 +17,7 @@ from quotax.derive.moments import factors
 from quotax.derive.running import Running
 from quotax.derive.templates import Solution, Turn
 from quotax.derive.wording import distinct, labels_of, symmetries
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry
+from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry, written
 
 Place = tuple[str, int]
 
@@ -227,7 +227,8 @@ def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, s
         own = factors(next(s for s in specs if s.name == name))
         labels = labels_of(own)
         signs = " * ".join(f"g[{labels[k]}]" for n, k in chosen if n == name)
-        action[f"{name}[{','.join(labels)}]"] = f"{signs} * {name}[{','.join(labels)}]"
+        at = f"[{','.join(labels)}]"
+        action[name + at] = f"{signs} * {written(name)}{at}"
     return action
 
 
@@ -260,8 +261,9 @@ def _with_offset(
                 for label, f in zip(labels, own, strict=True):
                     inner[other.index(f)] = label
                 inner[spot] = f"{axis}_"
-                head = f"{target.name}[{','.join(labels)}]" if labels else target.name
+                at = f"[{','.join(labels)}]" if labels else ""
                 half = Fraction(c, 2)
-                action[head] = f"{head} + ({half}) * {source.name}[{','.join(inner)}] * (1 - g[{axis}_])"
+                taken = f"({half}) * {written(source.name)}[{','.join(inner)}] * (1 - g[{axis}_])"
+                action[target.name + at] = f"{written(target.name)}{at} + {taken}"
                 yield Symmetry(f"flip {axis}", SignFlip(axis), action)
                 return

@@ -23,6 +23,7 @@ from quotax.symmetry import (
     PositiveScalar,
     Symmetry,
     Translation,
+    written,
 )
 
 
@@ -72,13 +73,13 @@ def _representation(solution: Solution) -> list[tuple[Turn, bool]] | None:
 
 
 def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, str]:
-    own = factors(spec)
+    own, name = factors(spec), written(spec.name)
     plain = all(len(axis) == 1 for axis in spec.axes) and len(own) <= 2
     if plain and each is None and all(t.gain is None for t, _ in terms) and len(set(own)) == len(own):
         (turn, contragredient) = terms[0]
         if turn.axis == 0:
-            return spec.name, f"inv(g).T @ {spec.name}" if contragredient else f"g @ {spec.name}"
-        return spec.name, f"{spec.name} @ inv(g)" if contragredient else f"{spec.name} @ g.T"
+            return spec.name, f"inv(g).T @ {name}" if contragredient else f"g @ {name}"
+        return spec.name, f"{name} @ inv(g)" if contragredient else f"{name} @ g.T"
     labels = labels_of(own)
     inner = list(labels)
     words = []
@@ -88,8 +89,9 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
         old, inner[turn.axis] = labels[turn.axis], new
         words.append(f"inv(g)[{batch}{new},{old}]" if contragredient else f"g[{batch}{old},{new}]")
         if turn.gain is not None:
-            words.append(f"{turn.gain}[{new}] / {turn.gain}[{old}]")
-    return f"{spec.name}[{','.join(labels)}]", " * ".join([words[0], f"{spec.name}[{','.join(inner)}]", *words[1:]])
+            gain = written(turn.gain)
+            words.append(f"{gain}[{new}] / {gain}[{old}]")
+    return f"{spec.name}[{','.join(labels)}]", " * ".join([words[0], f"{name}[{','.join(inner)}]", *words[1:]])
 
 
 def labels_of(own: Sequence[AxisFactor]) -> list[str]:
@@ -148,8 +150,8 @@ def _moved(
     labels = labels_of(own)
     plain = len(own) <= 2 and all(len(a) == 1 for a in spec.axes) and len(set(own)) == len(own) and len(axes) <= 1
     plain = plain and all(not isinstance(t, Contract) or len(factors(specs[t.source])) == 2 for t, _ in terms)
-    value = spec.name if plain or not labels else f"{spec.name}[{','.join(labels)}]"
-    out = value
+    at = "" if plain or not labels else f"[{','.join(labels)}]"
+    out = written(spec.name) + at
     exponents = [(t.places, a) for t, a in terms if isinstance(t, Scale)]
     for places, a in exponents:
         g = _element(labels, places, plain)
@@ -165,14 +167,14 @@ def _moved(
             out = _plus(out, a, _element(labels, t.places, plain))
         elif isinstance(t, Contract):
             out = _plus(out, a, _contracted(t, labels, specs, plain, shifts))
-    return (spec.name if plain or not labels else value), out
+    return spec.name + at, out
 
 
 def _contracted(term: Contract, labels: list[str], specs: Mapping[str, ArraySpec], plain: bool, shifts: bool) -> str:
-    source = factors(specs[term.source])
+    source, name = factors(specs[term.source]), written(term.source)
     if plain:
         vector = "g" if shifts else "log(g)"
-        return f"{term.source} @ {vector}" if term.places == (1,) else f"{term.source}.T @ {vector}"
+        return f"{name} @ {vector}" if term.places == (1,) else f"{name}.T @ {vector}"
     inner = [""] * len(source)
     for label, place in zip(labels, term.order, strict=True):
         inner[place] = label
@@ -180,7 +182,7 @@ def _contracted(term: Contract, labels: list[str], specs: Mapping[str, ArraySpec
     for label, place in zip(summed, term.places, strict=True):
         inner[place] = label
     g = f"g[{','.join(summed)}]"
-    return f"{term.source}[{','.join(inner)}] * {g if shifts else f'log({g})'}"
+    return f"{name}[{','.join(inner)}] * {g if shifts else f'log({g})'}"
 
 
 def _element(labels: list[str], places: Sequence[int], plain: bool) -> str:
@@ -212,9 +214,10 @@ def _hyperbolic(solution: Solution, terms: list[tuple], kinds: set, axes: tuple[
     at = f"[{','.join(labels_of(axes))}]" if axes else ""
     up, down = (f"(exp(g{at}) {sign} exp(-g{at})) / 2" for sign in "+-")
     sign = 1 if a > 0 else -1
+    one, two = written(first.param) + at, written(second.param) + at
     action = {
-        f"{first.param}{at}": f"{up} * {first.param}{at} + {_number(sign * ratio)} * ({down}) * {first.source}{at}",
-        f"{second.param}{at}": f"{up} * {second.param}{at} + {_number(sign / ratio)} * ({down}) * {second.source}{at}",
+        f"{first.param}{at}": f"{up} * {one} + {_number(sign * ratio)} * ({down}) * {two}",
+        f"{second.param}{at}": f"{up} * {two} + {_number(sign / ratio)} * ({down}) * {one}",
     }
     where = " ".join(axes) or "all"
     return [Symmetry(f"hyperbolic {where}", Translation(solution.axis, solution.each), action)]

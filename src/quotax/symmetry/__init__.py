@@ -12,7 +12,7 @@ from quotax.symmetry.groups import (
     SignFlip,
     Translation,
 )
-from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable
+from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable, written
 from quotax.symmetry.reading import OBJECTS, Arrays, read
 from quotax.symmetry.symmetry import Action, Symmetry
 from quotax.symmetry.terms import Term
@@ -39,4 +39,5 @@ __all__ = [
     "Translation",
     "read",
     "variable",
+    "written",
 ]

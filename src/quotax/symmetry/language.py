@@ -12,6 +12,7 @@ arrays of any kind. Fused axes are taken apart: `head*k` has two indices here.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group
 def variable(parameter: str) -> str:
     """The name that a parameter has in entries: its own, unless the language uses that."""
     return f"p.{parameter}" if parameter in (ELEMENT, TANGENT) else parameter
+
+
+def written(parameter: str) -> str:
+    """How an action names a parameter: by its name, or as `p.name` where the language uses that."""
+    return f"p.{parameter}" if parameter in _RESERVED else parameter
 
 
 def parameter(variable: str) -> str:
@@ -133,13 +139,18 @@ class _Parser:
         return Entry(name, indices, self.factors, contract_deltas(sp.sympify(expression)), self.text)
 
     def python(self, text: str) -> ast.expr:
-        """The syntax tree; names with a `/` become identifiers for Python's parser."""
+        """The syntax tree; names that are none of Python's (`block/W`, an axis `in`) become identifiers for its parser."""
         for name in sorted((n for n in self.specs if "/" in n), key=len, reverse=True):
             placeholder = f"nested__{len(self.placeholders)}"
             pattern = rf"(?<![\w/]){re.escape(name)}(?!\w|/[A-Za-z_])"
             text, count = re.subn(pattern, placeholder, text)
             if count:
                 self.placeholders[placeholder] = name
+        for word in keyword.kwlist:
+            placeholder = f"word__{word}"
+            text, count = re.subn(rf"(?<![\w.]){word}(?!\w)", placeholder, text)
+            if count:
+                self.placeholders[placeholder] = word
         try:
             return ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
@@ -158,8 +169,9 @@ class _Parser:
 
     def parameter(self, node: ast.expr) -> ArraySpec | None:
         """The parameter a node names: by its name, or as `p.name` when the name is taken by the language."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "p" != node.attr:
-            return self.specs.get(node.attr) if "p" not in self.specs else None
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "p":
+            transposed = node.attr == "T" and "p" in self.specs
+            return None if transposed else self.specs.get(node.attr)
         if isinstance(node, ast.Name) and node.id not in _RESERVED:
             return self.specs.get(self.placeholders.get(node.id, node.id))
         return None
@@ -437,7 +449,7 @@ class _Parser:
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 return self.label_names(left) + self.label_names(right)
             case ast.Name(id=name):
-                return [name]
+                return [self.placeholders.get(name, name)]
         return self.refuse(f"an index must be a name, got {ast.unparse(node)!r}")
 
     def label(self, name: str, factor: AxisFactor) -> sp.Symbol:
