@@ -7,8 +7,7 @@ import pytest
 
 from quotax.geometry.logarithm import chord, shoot
 
-ROUTES = {"dense": {}, "forward": {"forward": True}, "differences": {"dense": 0}}
-CHOICES = [pytest.param(route, marks=pytest.mark.slow) if route == "forward" else route for route in ROUTES]
+ROUTES = {"dense": {}, "differences": {"dense": 0}}
 
 
 def normal(seed, *shape):
@@ -39,7 +38,7 @@ def exact_sphere_log(base, target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("route", CHOICES)
+@pytest.mark.parametrize("route", list(ROUTES))
 def test_sphere(route):
     base, target = unit(normal(0, 7)), unit(normal(1, 7))
     found = sphere_log(base, target, target - base, **ROUTES[route])
@@ -77,7 +76,7 @@ def horizontal(y, v):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("route", CHOICES)
+@pytest.mark.parametrize("route", list(ROUTES))
 def test_bures_wasserstein(route):
     a, b, noise = normal(2, 3, 5, 3)
     align = lambda e: {"Y": b @ polar(b.T @ e["Y"])}
@@ -98,7 +97,7 @@ def test_bures_wasserstein(route):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("route", CHOICES)
+@pytest.mark.parametrize("route", list(ROUTES))
 def test_a_large_log_and_a_start_outside_the_domain(route):
     u, t = jnp.array([1.0, 2.0, 0.5]), jnp.array([3.0, 0.1, 0.7])
     straight = lambda p, v: v
@@ -115,7 +114,7 @@ def test_a_large_log_and_a_start_outside_the_domain(route):
     np.testing.assert_array_equal(several.ok, True)
 
 
-@pytest.mark.parametrize("route", CHOICES)
+@pytest.mark.parametrize("route", list(ROUTES))
 def test_no_logarithm_is_a_named_result(route):
     u = jnp.array([1.0, 2.0])
     end = lambda w: u * jnp.sqrt(1 + 2 * w / u)

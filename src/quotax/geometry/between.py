@@ -19,7 +19,7 @@ from quotax.geometry.canonical import Canonical, gauge
 from quotax.geometry.geodesics import kempf_ness
 from quotax.geometry.logarithm import Log, chord, shoot
 from quotax.geometry.metrics import Metric, MovingFrame
-from quotax.geometry.vertical import Family, Named, factors_at, vertical
+from quotax.geometry.vertical import Family, Named, factors_at, horizontal
 
 
 @functools.partial(
@@ -76,30 +76,31 @@ class Between:
         assert isinstance(metric, MovingFrame)
         start = {name: closest[name] - a for name, a in here.arrays.items()}
 
-        def end(w: Named) -> Named:
-            path = kempf_ness(metric.parts, here.arrays, w, watch=False)
-            return _inside(path)
+        def end(w: Named, *, forward: bool = False) -> Named:
+            return _inside(kempf_ness(metric.parts, here.arrays, w, watch=False, forward=forward))
 
         near = lambda e: self._near(closest, e)
-        found = shoot(end, near, self._horizontal, here.arrays, start)
-        return found._replace(vector=metric.unwhiten(metric.frame(here), arrays, found.vector))
+        ahead = functools.partial(end, forward=True)
+        frame = metric.frame(here)
+        level = functools.partial(horizontal, metric.parts, frame.factors, here.arrays)
+        found = shoot(end, near, self._horizontal, here.arrays, start, forward=ahead, at_base=level)
+        return found._replace(vector=metric.unwhiten(frame, arrays, found.vector))
 
     def _anywhere(self, arrays: Named, here: Canonical, closest: Named) -> Log:
         metric = self.metric
-
-        def horizontal(point: Named, v: Named) -> Named:
-            along = metric.vertical(metric.prepare(point), point, v)
-            return {name: v[name] - along[name] for name in v}
+        data = metric.prepare(arrays)
+        level = functools.partial(metric.horizontal, data, arrays)
+        project = lambda point, v: metric.horizontal(metric.prepare(point), point, v)
 
         def near(e: Named) -> Named:
             there = self.gauge.canonical(e)
             return self.gauge.back(there, self._near(closest, there.arrays))
 
-        data = metric.prepare(arrays)
-        end = lambda w: _inside(metric.path(data, arrays, w))
+        end = lambda w, forward=False: _inside(metric.path(data, arrays, w, forward=forward))
         target = self.gauge.back(here, closest)
         start = {name: target[name] - a for name, a in arrays.items()}
-        return shoot(end, near, horizontal, arrays, horizontal(arrays, start))
+        ahead = functools.partial(end, forward=True)
+        return shoot(end, near, project, arrays, level(start), forward=ahead, at_base=level)
 
     def _near(self, closest: Named, e: Named) -> Named:
         """The target's representative next to `e`: the discrete element stays what it is."""
@@ -109,8 +110,7 @@ class Between:
 
     def _horizontal(self, point: Named, v: Named) -> Named:
         parts = self.metric.parts
-        along = vertical(parts, factors_at(parts, point), point, v)
-        return {name: v[name] - along[name] for name in v}
+        return horizontal(parts, factors_at(parts, point), point, v)
 
 
 def _inside(path: Any) -> Named:

@@ -111,12 +111,14 @@ class Above(Tangents):
             return q - p, jnp.asarray(True)
         arrays, chord = self.named(p), q - p
 
-        def end(w: Named) -> Named:
-            reached, exit_time = self._end(w, arrays)
+        def end(w: Named, *, forward: bool = False) -> Named:
+            reached, exit_time = self._end(w, arrays, forward=forward)
             return self.named(jnp.where(exit_time > 1, reached, jnp.nan))
 
         def towards(goal: jax.Array, start: jax.Array) -> Log:
-            return shoot(end, lambda e: self.named(goal), lambda point, v: v, arrays, self.named(start))
+            ahead = functools.partial(end, forward=True)
+            target = lambda e: self.named(goal)
+            return shoot(end, target, lambda point, v: v, arrays, self.named(start), forward=ahead)
 
         def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
             share, step, _ = state
@@ -141,8 +143,8 @@ class Above(Tangents):
         found = towards(q, jax.lax.stop_gradient(jax.lax.while_loop(unfinished, further, state)[2]))
         return self.flat(found.vector), found.ok
 
-    def _end(self, v: Named, arrays: Named) -> tuple[jax.Array, jax.Array]:
-        path = Metric.path(self.metric, self.metric.prepare(arrays), arrays, v)
+    def _end(self, v: Named, arrays: Named, *, forward: bool = False) -> tuple[jax.Array, jax.Array]:
+        path = Metric.path(self.metric, self.metric.prepare(arrays), arrays, v, forward=forward)
         return self.flat(path.end), path.exit_time
 
     def curvature(self, x: jax.Array, y: jax.Array, z: jax.Array, p: jax.Array) -> jax.Array:

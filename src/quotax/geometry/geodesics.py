@@ -29,6 +29,7 @@ def kempf_ness(
     velocity: Mapping[str, jax.Array],
     *,
     watch: bool = True,
+    forward: bool = False,
 ) -> Trajectory:
     """The geodesic of `C = {moment = const}` from a canonical point, along a horizontal velocity.
 
@@ -41,11 +42,12 @@ def kempf_ness(
 
     The path leaves its domain where the orbit's dimension drops, the Gram matrix becoming singular. Looking for that
     takes eigenvalues at some forty points of the path; without `watch` the path goes on where nothing blows up.
+    `forward` is for derivatives in forward mode, which the path otherwise has in reverse mode only.
     """
     _check(parts)
     reference = references(parts, jax.lax.stop_gradient(dict(arrays))) if watch else None
     system = KempfNess(parts, reference)
-    return trajectory(system, dict(arrays), dict(velocity), dict(velocity))
+    return trajectory(system, dict(arrays), dict(velocity), dict(velocity), forward=forward)
 
 
 @path_type(static=("parts",))
@@ -140,6 +142,7 @@ def hamiltonian(
     *,
     data: tuple[Any, ...] = (),
     regularity: Callable[..., jax.Array] | None = None,
+    forward: bool = False,
 ) -> Trajectory:
     """The geodesic of the metric with the inverse `sharp`, by Hamilton's equations.
 
@@ -148,12 +151,12 @@ def hamiltonian(
 
     `sharp` is a hashable function; what arrays it needs besides are its further arguments, `data`.
     `regularity(arrays, *data)` reaches zero on the boundary of the metric's domain, to first order. Without it the exit
-    is where the solver can go no further.
+    is where the solver can go no further. `forward` is for derivatives in forward mode, as of `kempf_ness`.
     """
     start = dict(arrays)
     first = None if regularity is None else jax.lax.stop_gradient(regularity(start, *data))
     system = Hamiltonian(sharp, regularity, data, first)
-    return trajectory(system, start, dict(velocity), dict(covector))
+    return trajectory(system, start, dict(velocity), dict(covector), forward=forward)
 
 
 @path_type(static=("sharp", "boundary"))

@@ -51,102 +51,126 @@ def shoot(
     base: Tree,
     start: Tree,
     *,
+    forward: Callable[[Tree], Tree] | None = None,
+    at_base: Callable[[Tree], Tree] | None = None,
     steps: int = 40,
     tolerance: float | None = None,
     dense: int = 300,
-    forward: bool = False,
 ) -> Log:
     """The horizontal `w` at `base` whose geodesic `end(w)` lies in the orbit of a target.
 
     `align(e)` is the target's representative closest to `e`; `project(point, v)` the horizontal part of `v` at
     `point`; `start` a first guess, as the chord to the representative closest to `base`: it decides which of several
-    geodesics is found. An `end` that leaves its domain is to hold NaN: such steps are shortened.
+    geodesics is found. An `end` that leaves its domain is to hold NaN: such steps are shortened. `forward` is `end`
+    again, for a differential equation that has derivatives in forward mode there and in reverse in `end`; `at_base(v)`
+    is `project(base, v)`, where that is known to cost less.
 
-    Every step is Newton's, halved until it helps: with at most `dense` parameters by the Jacobian of `end`, in
-    `forward` mode or in reverse, above that by GMRES on central differences of `end`. The default tolerance is
-    `eps^(2/3)`: 4e-11 in float64. Derivatives with respect to what the functions close over come from one more step
-    with everything else held fixed (implicit function theorem); above `dense` that step solves nothing, and they are
-    exact only where the geometry is flat.
+    Every step is Newton's, halved until it helps: with at most `dense` parameters by the Jacobian of `forward`, above
+    that by GMRES on central differences. The default tolerance is `eps^(2/3)`: 4e-11 in float64. Derivatives, in
+    reverse mode, with respect to what the functions close over come from one more step with everything else held fixed
+    (implicit function theorem); above `dense` that step solves nothing, and they are exact only where the geometry is
+    flat.
     """
     first, unravel = ravel_pytree(start)
     tolerance = _tolerance(first.dtype, tolerance)
     flat = lambda tree: ravel_pytree(tree)[0]
     origin = flat(base)
 
-    # Everything the loop reads is hoisted out of the closures and held fixed: loops have no reverse derivative.
+    # What the functions read is hoisted out of them: it is held fixed in the search, and differentiated after it.
     end_of, end_reads = jax.closure_convert(lambda w: flat(end(unravel(w))), first)
+    fast_of, fast_reads = (
+        (end_of, end_reads) if forward is None else jax.closure_convert(lambda w: flat(forward(unravel(w))), first)
+    )
     near, near_reads = jax.closure_convert(lambda e: flat(align(unravel(e))), origin)
     onto, onto_reads = jax.closure_convert(lambda e, v: flat(project(unravel(e), unravel(v))), origin, origin)
-    reads = (end_reads, near_reads, onto_reads, origin)
-    held = jax.lax.stop_gradient(reads)
+    home = at_base if at_base is not None else functools.partial(project, base)
+    home_of, home_reads = jax.closure_convert(lambda v: flat(home(unravel(v))), origin)
 
-    def residual(w: jax.Array, reads: Any) -> tuple[jax.Array, jax.Array]:
-        """The gap at the end, relative, and its horizontal part."""
-        end_reads, near_reads, onto_reads, origin = reads
-        e = end_of(w, *end_reads)
+    def aim(e: jax.Array, reads: _Reads) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """An end inside the domain, the gap there, and its size: relative, and infinite outside."""
         inside = jnp.all(jnp.isfinite(e))
-        e = jnp.where(inside, e, origin)
-        gap = near(e, *near_reads) - e
-        size = _norm(gap) / jnp.maximum(_norm(e), jnp.finfo(w.dtype).tiny)
-        return jnp.where(inside & jnp.isfinite(size), size, jnp.inf), onto(e, gap, *onto_reads)
+        e = jnp.where(inside, e, reads.origin)
+        gap = near(e, *reads.near) - e
+        size = _norm(gap) / jnp.maximum(_norm(e), jnp.finfo(e.dtype).tiny)
+        return e, gap, jnp.where(inside & jnp.isfinite(size), size, jnp.inf)
 
-    def at_base(v: jax.Array, reads: Any = held) -> jax.Array:
-        return onto(reads[3], v, *reads[2])
+    def search(reads: _Reads, first: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
+        held = jax.lax.stop_gradient(reads)
+        problem = _Problem(
+            lambda w: fast_of(home_of(w, *held.home), *held.forward),
+            lambda e: aim(e, held),
+            lambda e, v: onto(e, v, *held.onto),
+            lambda v: home_of(v, *held.home),
+        )
+        return _descend(problem, jax.lax.stop_gradient(first), steps, tolerance, whole=first.size <= dense)
 
-    newton = functools.partial(
-        _by_jacobian if first.size <= dense else _by_differences,
-        lambda w: end_of(at_base(w), *held[0]),
-        lambda e, v: onto(e, v, *held[2]),
-        at_base,
-        forward,
-    )
-    w, size, count, inverse = _descend(
-        lambda w: residual(w, held), newton, at_base(jax.lax.stop_gradient(first)), steps, tolerance
-    )
-    ok = size <= tolerance
-    # One more step, the only one that is differentiated; the projection keeps the vector horizontal as `base` moves.
-    w = at_base(jax.lax.stop_gradient(w), reads)
-    last = residual(jnp.where(ok, w, 0), reads)[1]
-    step = at_base(last if inverse is None else inverse @ last)
-    polish = jnp.where(ok, step - jax.lax.stop_gradient(step), 0)
-    return Log(unravel(w + polish), size, ok, count)
+    @jax.custom_vjp
+    def solution(reads: _Reads, first: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return search(reads, first)[:3]
+
+    def solved(reads: _Reads, first: jax.Array) -> tuple[Any, Any]:
+        w, size, count, inverse = search(reads, first)
+        return (w, size, count), (reads, w, size <= tolerance, inverse)
+
+    def pulled(saved: Any, change: Any) -> tuple[Any, jax.Array]:
+        reads, w, ok, inverse = saved
+
+        def polished(reads: _Reads) -> jax.Array:
+            # The projection keeps the vector horizontal as `base` moves.
+            v = home_of(w, *reads.home)
+            e, gap, _ = aim(end_of(jnp.where(ok, v, 0), *reads.end), reads)
+            last = onto(e, gap, *reads.onto)
+            step = home_of(last if inverse is None else inverse @ last, *reads.home)
+            return v + jnp.where(ok, step - jax.lax.stop_gradient(step), 0)
+
+        return jax.vjp(polished, reads)[1](change[0])[0], jnp.zeros_like(w)
+
+    solution.defvjp(solved, pulled)
+    w, size, count = solution(_Reads(end_reads, fast_reads, near_reads, onto_reads, home_reads, origin), first)
+    return Log(unravel(w), size, size <= tolerance, count)
 
 
-def _by_jacobian(
-    end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+class _Reads(NamedTuple):
+    """What each function reads besides its arguments, and the base."""
+
+    end: Any
+    forward: Any
+    near: Any
+    onto: Any
+    home: Any
+    origin: jax.Array
+
+
+class _Problem(NamedTuple):
+    """The end of a horizontal vector, what is missing there (see `aim`), and the projections there and at the base."""
+
+    end: Callable[[jax.Array], jax.Array]
+    aim: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
+    onto: Callable[[jax.Array, jax.Array], jax.Array]
+    at_base: Callable[[jax.Array], jax.Array]
+
+
+def _by_jacobian(problem: _Problem, matrix: jax.Array, f: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The shortest horizontal `dw` with `P dexp(dw) = f`, by dense algebra; and the matrix that finds it."""
-    eye = jnp.eye(w.size, dtype=w.dtype)
-    if forward:
-        e, push = jax.linearize(end, w)
-        columns = jax.vmap(push)(eye)
-    else:
-        e, pull = jax.vjp(end, w)
-        columns = jax.vmap(lambda row: pull(row)[0])(eye).T
-    columns = jax.lax.stop_gradient(jnp.where(jnp.isfinite(columns), columns, 0))
-    matrix = jax.lax.stop_gradient(jax.vmap(lambda v: onto(e, v))(columns).T)
     # Vertical directions are at rounding level in the matrix and stay out of the solution.
     left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
-    kept = values > w.size * 1e2 * jnp.finfo(w.dtype).eps * jnp.max(values, initial=0)
+    kept = values > f.size * 1e2 * jnp.finfo(f.dtype).eps * jnp.max(values, initial=0)
     inverse = (right.T * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)) @ left.T
-    return at_base(inverse @ f), inverse
+    return problem.at_base(inverse @ f), inverse
 
 
-def _by_differences(
-    end: Any, onto: Any, at_base: Any, forward: bool, w: jax.Array, f: jax.Array
-) -> tuple[jax.Array, None]:
+def _by_differences(problem: _Problem, w: jax.Array, e: jax.Array, f: jax.Array) -> jax.Array:
     """The same by GMRES, both sides carried to the base, where they have the same unknowns."""
-    del forward
-    e = end(w)
     reach = jnp.finfo(w.dtype).eps ** (1 / 3) * (_norm(w) + jnp.finfo(w.dtype).eps * _norm(e))
 
     def operator(v: jax.Array) -> jax.Array:
         h = reach / jnp.maximum(_norm(v), jnp.finfo(w.dtype).tiny)
-        slope = (end(w + h * v) - end(w - h * v)) / (2 * h)
+        after, before = jax.lax.map(problem.end, jnp.stack([w + h * v, w - h * v]))
+        slope = (after - before) / (2 * h)
         slope = jnp.where(jnp.all(jnp.isfinite(slope)), slope, v)
-        return at_base(onto(e, slope))
+        return problem.at_base(problem.onto(e, slope))
 
-    return at_base(_gmres(operator, at_base(f))), None
+    return problem.at_base(_gmres(operator, problem.at_base(f)))
 
 
 def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: int = 25) -> jax.Array:
@@ -177,67 +201,52 @@ def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: i
 
 
 def _descend(
-    residual: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
-    newton: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array | None]],
-    w: jax.Array,
-    steps: int,
-    tolerance: float,
-    halvings: int = 10,
+    problem: _Problem, first: jax.Array, steps: int, tolerance: float, *, whole: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
-    """Newton's steps, each halved until the residual shrinks; stops when none does.
+    """Newton's steps from zero, the first one given, each halved until the residual shrinks; stops when none does.
 
-    Ends with Newton's matrix at the solution, if there is one: what the solution's derivative is found with. Every
-    trace of `residual` and `newton` is a differential equation to be compiled, so that each is traced once per loop.
+    Ends with Newton's matrix at the solution, where the `whole` Jacobian is used: what the solution's derivative is
+    found with. There is one loop, as every trace of `end` is a differential equation to be compiled.
     """
+    basis = jnp.eye(first.size, dtype=first.dtype)
+
+    def look(w: jax.Array) -> tuple[jax.Array, Callable[[], tuple[jax.Array, jax.Array | None]]]:
+        """How far a geodesic ends from the target, and what gives Newton's step from there."""
+        if not whole:
+            e, gap, size = problem.aim(problem.end(w))
+            return size, lambda: (_by_differences(problem, w, e, problem.onto(e, gap)), None)
+        e, columns = jax.vmap(lambda v: jax.jvp(problem.end, (w,), (v,)), out_axes=(None, 0))(basis)
+        e, gap, size = problem.aim(e)
+        rows = jnp.concatenate([gap[None], jnp.where(jnp.isfinite(columns), columns, 0)])
+        rows = jax.vmap(lambda v: problem.onto(e, v))(rows)
+        return size, lambda: _by_jacobian(problem, rows[1:].T, rows[0])
 
     def body(state: Any) -> Any:
-        w, size, f, count, _, _ = state
-        step, inverse = newton(w, f)
-        open_ = size > tolerance
-
-        def going(state: Any) -> jax.Array:
-            tried, _, new, _ = state
-            return open_ & (tried <= halvings) & ~(new < size)
-
-        def attempt(state: Any) -> Any:
-            tried, length, _, _ = state
-            return tried + 1, length / 2, *residual(w + length / 2 * step)
-
-        before = (jnp.asarray(0), jnp.full((), 2, w.dtype), jnp.full_like(size, jnp.inf), f)
-        _, length, new, g = jax.lax.while_loop(going, attempt, before)
+        w, size, step, length, count, tried, inverse = state
+        there = w + length * step
+        new, newton = look(there)
         better = new < size
+        # By differences a step is costly, and after the last one nobody asks for it.
+        step, inverse = jax.lax.cond(better & (whole | (new > tolerance)), newton, lambda: (step, inverse))
         return (
-            jnp.where(better, w + length * step, w),
+            jnp.where(better, there, w),
             jnp.where(better, new, size),
-            jnp.where(better, g, f),
-            count + open_,
-            better,
+            step,
+            jnp.where(better, 1, length / 2),
+            count + better,
+            jnp.where(better, 0, tried + 1),
             inverse,
         )
 
     def going(state: Any) -> jax.Array:
-        _, size, _, count, moving, inverse = state
-        solved = size <= tolerance
-        return moving & jnp.where(solved, inverse is not None, count < steps)
+        _, size, _, _, count, tried, _ = state
+        return (size > tolerance) & (count <= steps) & (tried <= jnp.where(jnp.isfinite(size), 10, 20))
 
-    w, size, f = _entered(residual, w)
-    inverse = jax.eval_shape(lambda: newton(w, f)[1])
-    inverse = None if inverse is None else jnp.zeros(inverse.shape, inverse.dtype)
-    state = jax.lax.while_loop(going, body, (w, size, f, jnp.asarray(0), jnp.isfinite(size), inverse))
-    return state[0], state[1], state[3], state[5]
-
-
-def _entered(residual: Any, w: jax.Array, halvings: int = 20) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The start, halved until its geodesic stays in the domain."""
-
-    def attempt(state: Any) -> Any:
-        tried, w, _, _ = state
-        return tried + 1, w / 2, *residual(w / 2)
-
-    going = lambda state: (state[0] <= halvings) & ~jnp.isfinite(state[2])
-    before = (jnp.asarray(0), 2 * w, jnp.full((), jnp.inf, w.dtype), jnp.zeros_like(w))
-    _, w, size, f = jax.lax.while_loop(going, attempt, before)
-    return w, size, f
+    w = problem.at_base(first)
+    one, none = jnp.ones((), w.dtype), jnp.asarray(0)
+    start = (0 * w, jnp.inf * one, w, one, none, none, 0 * basis if whole else None)
+    w, size, _, _, count, _, inverse = jax.lax.while_loop(going, body, start)
+    return problem.at_base(w), size, jnp.maximum(count - 1, 0), inverse
 
 
 def _tolerance(dtype: Any, tolerance: float | None) -> float:

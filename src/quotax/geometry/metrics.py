@@ -73,9 +73,12 @@ class Metric(abc.ABC):
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
         return None
 
-    def path(self, data: Any, arrays: Named, v: Named) -> Path:
-        """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known."""
-        return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v))
+    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
+        """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known.
+
+        The solution of an equation has derivatives in reverse mode, or `forward` ones.
+        """
+        return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)
@@ -150,7 +153,7 @@ class Euclidean(Metric):
         """Nothing to do."""
         return covector
 
-    def path(self, data: Any, arrays: Named, v: Named) -> Path:
+    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """A straight line."""
         return straight(arrays, v)
 
@@ -234,11 +237,11 @@ class MovingFrame(Metric):
         families = [family for part in self.parts for family in part.families]
         return all(is_linear(f) or all(t.kind == "shift" for t in f.terms or ()) for f in families)
 
-    def path(self, data: Frame, arrays: Named, v: Named) -> Path:
+    def path(self, data: Frame, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """Of a horizontal vector: among the canonical representatives where that is possible, carried back."""
         if not self.tangent:
-            return super().path(data, arrays, v)
-        inner = kempf_ness(self.parts, data.canonical.arrays, self.whiten(data, arrays, v))
+            return super().path(data, arrays, v, forward=forward)
+        inner = kempf_ness(self.parts, data.canonical.arrays, self.whiten(data, arrays, v), forward=forward)
         return moved(inner, self.back, data)
 
     def curvature(self, data: Frame, arrays: Named, x: Named, y: Named, z: Named) -> Named:

@@ -107,10 +107,10 @@ class Pairs(Metric):
                 result[name] = value
         return result
 
-    def path(self, data: Any, arrays: Named, v: Named) -> Path:
+    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """Block by block, in closed form for inv; straight lines for all other parameters."""
         if not self.apart:
-            return super().path(data, arrays, v)
+            return super().path(data, arrays, v, forward=forward)
         rest = [name for name in arrays if not any(name in family.moved for family in self.pairs)]
         paths: list[Path] = [straight({n: arrays[n] for n in rest}, {n: v[n] for n in rest})] if rest else []
         for family in self.pairs:

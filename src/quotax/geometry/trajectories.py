@@ -7,6 +7,7 @@ the parameters over a duration `k`: one tolerance then serves positions and velo
 from __future__ import annotations
 
 import abc
+import functools
 from typing import Any
 
 import jax
@@ -77,9 +78,12 @@ class Trajectory(Path):
         return self.final[0]
 
 
-@jax.jit
-def trajectory(system: System, start: Named, direction: Named, momentum: Named) -> Trajectory:
-    """Solve as far as t = 1 from the state `(start, momentum)`, whose velocity is `direction`."""
+@functools.partial(jax.jit, static_argnames="forward")
+def trajectory(system: System, start: Named, direction: Named, momentum: Named, *, forward: bool = False) -> Trajectory:
+    """Solve as far as t = 1 from the state `(start, momentum)`, whose velocity is `direction`.
+
+    What is solved here has derivatives in reverse mode, or `forward` ones.
+    """
     dtype = jnp.result_type(*start.values())
     size, speed = (jax.lax.stop_gradient(norm(x)).astype(dtype) for x in (start, direction))
     duration = jnp.where((size > 0) & (speed > 0), speed / jnp.where(size > 0, size, 1), 1)
@@ -88,7 +92,9 @@ def trajectory(system: System, start: Named, direction: Named, momentum: Named) 
     watched = jax.eval_shape(held.regularity, still) is not None
 
     grid = _grid(dtype)
-    final, reached, steps, values = _solve(system, origin, duration, grid if watched else None)
+    final, reached, steps, values = _solve(
+        system, origin, duration, grid if watched else None, differentiable=not forward
+    )
     # A solver that stops early has met a blow-up (or a boundary too close to see past): its last step is the exit.
     stopped = jnp.where(reached < 1, reached, jnp.inf)
     leaves = _first_zero(held, still, duration, grid, jax.lax.stop_gradient(values)) if watched else jnp.inf

@@ -102,7 +102,9 @@ class Group:
 
     def inverse(self, g: jax.Array) -> jax.Array:
         """The inverse element."""
-        return _each(jnp.linalg.inv, g) if self.layout == "matrix" else 1 / g
+        if self.layout != "matrix":
+            return 1 / g
+        return _inverse(g if jnp.issubdtype(g.dtype, jnp.inexact) else g.astype(float))
 
     def compose(self, g: jax.Array, k: jax.Array) -> jax.Array:
         """The product `g k`."""
@@ -517,6 +519,27 @@ def _spread(coordinates: jax.Array, place: np.ndarray, sign: np.ndarray) -> jax.
 def _expm(xi: jax.Array) -> jax.Array:
     """The matrix exponential of every matrix in a stack."""
     return _each(expm, xi)
+
+
+@jax.custom_jvp
+def _inverse(stack: jax.Array) -> jax.Array:
+    """The inverse of every matrix in a stack."""
+    return _each(_inverted, stack)
+
+
+def _inverted(matrix: jax.Array) -> jax.Array:
+    """By Gauss's elimination; NumPy's interface to it brings derivatives of its own, which are not wanted."""
+    lu, _, order = jax.lax.linalg.lu(matrix)
+    rows = jnp.eye(len(matrix), dtype=matrix.dtype)[order]
+    below = jax.lax.linalg.triangular_solve(lu, rows, left_side=True, lower=True, unit_diagonal=True)
+    return jax.lax.linalg.triangular_solve(lu, below, left_side=True, lower=False)
+
+
+@_inverse.defjvp
+def _derivative_of_inverse(point: tuple[jax.Array], change: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    # As a product: the derivatives of a factorisation make most of the program of a geodesic.
+    found = _inverse(*point)
+    return found, -(found @ change[0] @ found)
 
 
 @functools.partial(jax.jit, static_argnums=0)  # called eagerly, a loop is compiled anew each time
