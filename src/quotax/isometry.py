@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from quotax.artifacts import Certificate, Witness
-from quotax.certify import certify_metric
+from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Architecture, Network
 from quotax.geometry import choose
+from quotax.geometry.absorption import Absorbed
 from quotax.geometry.canonical import gauge
 from quotax.geometry.invariance import Defect, defects
 from quotax.geometry.metrics import Metric, MovingFrame
 from quotax.geometry.pairs import Pairs
 from quotax.geometry.roles import is_linear, is_shift
+from quotax.geometry.vertical import Family
 from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import GL, ComplexScaling, Diagonal, Group, O, SignFlip, Symmetry
+from quotax.symmetry import GL, Action, ComplexScaling, Diagonal, Group, O, SignFlip, Symmetry
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -47,21 +51,26 @@ def certify_isometry(
     families = lower(architecture, symmetries, network)
     chosen = choose(metric, families, network.num_parameters)
     claim = f"the metric {metric!r} is invariant under {', '.join(s.name for s in symmetries) or 'nothing'}"
-    if isinstance(chosen, MovingFrame) and chosen.gauge.unsettled:
-        steps = tuple(f"{name}: no canonical representative, {why}" for name, why in chosen.gauge.unsettled.items())
-        return _measured(claim, architecture, symmetries, metric, network, steps, hypotheses=False)
-    steps = [_lemma(chosen)]
-    for symmetry, family in zip(symmetries, families, strict=True):
-        reduced = _isometric_part(chosen, symmetry, family)
+    frame, model, steps = chosen, architecture, []
+    if isinstance(chosen, Absorbed):
+        frame, families = chosen.frame, list(chosen.absorbed.families)
+        kept = tuple(spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
+        model, steps = FunctionModel(architecture.name, lambda p: p, kept), _absorbed(chosen)
+    if isinstance(frame, MovingFrame) and frame.gauge.unsettled:
+        steps += [f"{name}: no canonical representative, {why}" for name, why in frame.gauge.unsettled.items()]
+        return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=False)
+    steps.append(_lemma(frame))
+    for family in families:
+        reduced = _isometric_part(frame, family)
         if reduced is None:
-            steps.append(f"{symmetry.name}: {_why(chosen, family)}")
+            steps.append(f"{family.name}: {_why(family)}")
             continue
-        proof = certify_metric(architecture, reduced.bind(architecture.params), "euclidean")
-        subject = f"{reduced.group} in {symmetry.group}" if reduced.group != symmetry.group else str(symmetry.group)
+        proof = certify_metric(model, reduced, "euclidean")
+        subject = f"{reduced.group} in {family.group}" if reduced.group != family.group else str(family.group)
         if not proof:
-            steps.append(f"{symmetry.name}: {subject} is not a Euclidean isometry ({proof.status})")
+            steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
             return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=False)
-        steps.append(f"{symmetry.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
+        steps.append(f"{family.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
     return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=True)
 
 
@@ -98,22 +107,37 @@ def _lemma(metric: Metric) -> str:
     )
 
 
-def _isometric_part(metric: Metric, symmetry: Symmetry, family: LoweredAction) -> Symmetry | None:
-    """The subgroup that the lemma asks to be Euclidean isometries, acting as the symmetry does; none where trivial."""
-    group: Group | None = symmetry.group
+def _absorbed(metric: Absorbed) -> list[str]:
+    """The steps for the gains, and what the others are in the coordinates that absorb them."""
+    steps = [
+        "lemma (gains): with a gain s -> g s absorbed into what its scaling moves besides, and log |s| beside it, as "
+        "coordinates, the scaling adds to log |s| alone; the others act on the rest as below: s cancels there"
+    ]
+    for family, gain in metric.absorbed.scalings:
+        steps.append(f"{family.name}: {gain.name} is absorbed into {', '.join(gain.weights) or 'nothing'}")
+    for family in metric.absorbed.families:
+        texts = ", ".join(f"{e.name}[{','.join(map(str, e.indices))}] -> {e.expression}" for e in family.action.entries)
+        if any(gain.weights.keys() & set(family.moved) for _, gain in metric.absorbed.scalings):
+            steps.append(f"{family.name}: there {texts}")
+    return steps
+
+
+def _isometric_part(metric: Metric, family: Family) -> Action | None:
+    """The subgroup that the lemma asks to be Euclidean isometries, acting as the family does; none where trivial."""
+    group: Group | None = family.group
     if isinstance(metric, MovingFrame):
-        settled = is_linear(family) and not isinstance(symmetry.group, O)
+        settled = is_linear(family) and not isinstance(family.group, O)
         removed = is_shift(family)
     else:
         assert isinstance(metric, Pairs)
         settled, removed = any(pair is family for pair in metric.pairs), False
-    if not family.group.continuous:
-        return symmetry
     if removed:
         return None
-    if settled:
-        group = _compact(symmetry.group)
-    return None if group is None else Symmetry(symmetry.name, group, symmetry.action)
+    if settled and family.group.continuous:
+        group = _compact(family.group)
+    if group is None:
+        return None
+    return replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
 
 
 def _compact(group: Group) -> Group | None:
@@ -125,7 +149,7 @@ def _compact(group: Group) -> Group | None:
     return None
 
 
-def _why(metric: Metric, family: LoweredAction) -> str:
+def _why(family: Family) -> str:
     if is_shift(family):
         return "a shift has no orthogonal element but zero; the canonical representative has none of it left"
     return f"{family.group} has no orthogonal element but one"
@@ -172,7 +196,9 @@ def _assumptions(families: Sequence[LoweredAction]) -> tuple[str, ...]:
 
 def _witness(defect: Defect, network: Network) -> Witness:
     plain = {name: np.asarray(array) for name, array in defect.params.items()}
-    moved = {name: np.asarray(array) for name, array in defect.family.act(defect.params, defect.element).items()}
+    with jax.enable_x64(True):
+        there = defect.family.act(defect.params, defect.element)
+    moved = {name: np.asarray(array) for name, array in there.items()}
     return Witness(
         network.sizes,
         nest(plain),

@@ -8,14 +8,16 @@ canonical representatives of scalings and GL, which form a curved set, and in ot
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from quotax.geometry.absorption import Absorbed
 from quotax.geometry.alignment import Match, Plan, match
-from quotax.geometry.canonical import Canonical, gauge
+from quotax.geometry.canonical import Canonical, act, gauge
 from quotax.geometry.geodesics import kempf_ness
 from quotax.geometry.logarithm import Log, chord, shoot
 from quotax.geometry.metrics import Metric, MovingFrame
@@ -48,6 +50,8 @@ class Between:
     def __init__(self, families: tuple[Family, ...], metric: Metric) -> None:
         """Plan the search once."""
         self.metric = metric
+        self.absorbed = metric.absorbed if isinstance(metric, Absorbed) else None
+        self.inner = Between(metric.absorbed.families, metric.frame) if isinstance(metric, Absorbed) else None
         self.gauge = metric.gauge if isinstance(metric, MovingFrame) else gauge(families, unique=True)
         self.plan = Plan(families)
         turning = tuple(f for f in families if f.group.continuous)
@@ -56,6 +60,10 @@ class Between:
     @functools.partial(jax.jit, static_argnums=(0, 3))
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
         """`arrays` moved close to `reference`, and the search between the canonical representatives."""
+        if self.inner is not None and self.absorbed is not None:
+            (rest, _), (goal, _) = self.absorbed.apart(arrays), self.absorbed.apart(reference)
+            moved, found = self.inner.aligned(rest, goal, starts)
+            return self.absorbed.together(self.absorbed.held(reference), moved), found
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
         return self.gauge.back(here, found.arrays), found
@@ -63,6 +71,11 @@ class Between:
     @functools.partial(jax.jit, static_argnums=0)
     def logarithm(self, arrays: Named, other: Named) -> Log:
         """The horizontal vector whose geodesic leads from `arrays` into the orbit of `other`."""
+        if self.inner is not None and self.absorbed is not None:
+            (rest, _), (goal, _) = self.absorbed.apart(arrays), self.absorbed.apart(other)
+            found = self.inner.logarithm(rest, goal)
+            back = functools.partial(self.absorbed.together, self.absorbed.held(arrays))
+            return found._replace(vector=jax.jvp(back, (rest,), (found.vector,))[1])
         here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.metric.euclidean:
@@ -70,6 +83,23 @@ class Between:
         if isinstance(self.metric, MovingFrame) and self.metric.tangent:
             return self._among_canonical(arrays, here, closest)
         return self._anywhere(arrays, here, closest)
+
+    def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
+        """The action of the element that brings `arrays` closest to `reference`."""
+        if self.inner is not None and self.absorbed is not None:
+            apart, together, held = self.absorbed.apart, self.absorbed.together, self.absorbed.held
+            inner = self.inner.mover(apart(arrays)[0], apart(reference)[0])
+            here, there = held(arrays), held(reference)
+            stretched = lambda a: {name: own * there[name] / here[name] for name, own in held(a).items()}
+            return lambda a: together(stretched(a), inner(apart(a)[0]))
+        there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
+        elements = match(self.plan, there.arrays, here.arrays).elements
+
+        def move(a: Named) -> Named:
+            canonical = act(self.gauge.linear, act(self.gauge.shifts, a, there.shifts), there.scalings)
+            return self.gauge.back(here, self.plan.act(canonical, elements))
+
+        return move
 
     def _among_canonical(self, arrays: Named, here: Canonical, closest: Named) -> Log:
         metric = self.metric

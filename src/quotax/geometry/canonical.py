@@ -316,11 +316,9 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     shifts = _carriers_first([family for family in continuous if is_shift(family)])
     linear = []
     for family in continuous:
-        if is_shift(family) or isinstance(family.group, O):
-            continue
         if is_linear(family):
-            linear.append(family)
-        else:
+            linear += [] if isinstance(family.group, O) else [family]
+        elif not is_shift(family):
             unsettled[family.name] = "its generators are neither linear and self-adjoint nor shifts"
     for one, two in clashes(linear):
         unsettled[one.name] = f"it does not commute with {two.name}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quotax.errors import GeometryError
+from quotax.geometry.absorption import Absorbed, absorption
 from quotax.geometry.canonical import gauge
 from quotax.geometry.metrics import Dense, Euclidean, Metric, MovingFrame
 from quotax.geometry.pairs import Pairs
@@ -30,7 +31,7 @@ def choose(metric: str | Callable[[Any, Any, Any], Any], families: Sequence[Fami
     if metric == "euclidean":
         return Euclidean(families)
     if metric in ("invariant", "pullback"):
-        return MovingFrame(families, gauge(families, unique=True), pullback=metric == "pullback")
+        return _moving(families, pullback=metric == "pullback")
     if metric == "inv" or metric == "mix":
         return Pairs(families, metric)
     raise GeometryError(
@@ -39,10 +40,21 @@ def choose(metric: str | Callable[[Any, Any, Any], Any], families: Sequence[Fami
     )
 
 
+def _moving(families: Sequence[Family], *, pullback: bool) -> Metric:
+    """The moving frame; in coordinates that absorb gains, where families depend on these."""
+    found = gauge(families, unique=True)
+    absorbed = absorption(families, found.unsettled) if found.unsettled else None
+    if absorbed is not None and len(gauge(absorbed.families, unique=True).unsettled) < len(found.unsettled):
+        return Absorbed(families, absorbed, pullback=pullback)
+    return MovingFrame(families, found, pullback=pullback)
+
+
 def suspects(metric: Metric, families: Sequence[Family]) -> list[str]:
     """The families under which a metric is not known to be invariant by their structure; the certificate decides."""
     if isinstance(metric, Euclidean):
         return [family.name for family in families if not is_isometric(family)]
+    if isinstance(metric, Absorbed):
+        return suspects(metric.frame, metric.frame.families)
     if isinstance(metric, MovingFrame):
         return list(metric.gauge.unsettled)
     if isinstance(metric, Pairs):

@@ -83,7 +83,7 @@ def is_shift(family: Family) -> bool:
 
 def is_isometric(family: Family) -> bool:
     """Whether the family acts by orthogonal matrices, or by shifts that no parameter multiplies."""
-    if isinstance(family.group, O) or not family.group.continuous:
+    if not family.group.continuous or (isinstance(family.group, O) and is_linear(family)):
         return True
     return bool(family.terms) and all(term.kind == "shift" for term in family.terms or ())
 

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.between import Between
-from quotax.geometry.canonical import act
 from quotax.geometry.curvature import Riemannian, christoffel, flat_change, flat_tensor, tensor
 from quotax.geometry.geodesics import kempf_ness
 from quotax.geometry.metrics import Metric, MovingFrame
@@ -58,17 +57,7 @@ def transport(metric: Metric, arrays: Named, direction: Named, v: Named) -> Name
 
 def carried(between: Between, arrays: Named, reference: Named, v: Named) -> tuple[Named, Named]:
     """`arrays` and a vector there, moved by the element that brings them closest to `reference`."""
-    from quotax.geometry.alignment import match
-
-    gauge, plan = between.gauge, between.plan
-    there, here = gauge.canonical(arrays), gauge.canonical(reference)
-    elements = match(plan, there.arrays, here.arrays).elements
-
-    def move(a: Named) -> Named:
-        canonical = act(gauge.linear, act(gauge.shifts, a, there.shifts), there.scalings)
-        return gauge.back(here, plan.act(canonical, elements))
-
-    return jax.jvp(move, (arrays,), (v,))
+    return jax.jvp(between.mover(arrays, reference), (arrays,), (v,))
 
 
 @functools.partial(jax.jit, static_argnums=0)

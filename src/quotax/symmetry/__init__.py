@@ -1,5 +1,6 @@
 """Groups, actions and the small language that states them."""
 
+from quotax.symmetry.gains import Gain, gain_of, reads, without
 from quotax.symmetry.groups import (
     GL,
     ComplexScaling,
@@ -28,6 +29,7 @@ __all__ = [
     "ComplexScaling",
     "Diagonal",
     "Entry",
+    "Gain",
     "Group",
     "O",
     "Permutation",
@@ -37,7 +39,10 @@ __all__ = [
     "Symmetry",
     "Term",
     "Translation",
+    "gain_of",
     "read",
+    "reads",
     "variable",
+    "without",
     "written",
 ]

@@ -139,7 +139,7 @@ class _Parser:
         return Entry(name, indices, self.factors, contract_deltas(sp.sympify(expression)), self.text)
 
     def python(self, text: str) -> ast.expr:
-        """The syntax tree; names that are none of Python's (`block/W`, an axis `in`) become identifiers for its parser."""
+        """The syntax tree; names that are none of Python's (`block/W`, an axis `in`) are made such for its parser."""
         for name in sorted((n for n in self.specs if "/" in n), key=len, reverse=True):
             placeholder = f"nested__{len(self.placeholders)}"
             pattern = rf"(?<![\w/]){re.escape(name)}(?!\w|/[A-Za-z_])"
