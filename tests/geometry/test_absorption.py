@@ -105,6 +105,18 @@ def test_what_an_action_is_where_a_gain_is_absorbed():
     assert without(signs, gains) is None
 
 
+def test_a_gain_may_be_called_g():
+    @qx.architecture(params={"E": "d x", "g": "d", "U": "y d"}, inputs={"x": "x"})
+    def normed(p, x):
+        return p["U"] @ (p["g"] * norm(p["E"] @ x))
+
+    turn = S("rotate", qx.O("d"), {"E": "g @ E", "U[y,d]": "g[d,d_] U[y,d_] p.g[d_] / p.g[d]"}).bind(normed.params)
+    own = gain_of(S("gain", qx.Diagonal("d"), {"g": "g @ p.g", "U": "U @ inv(g)"}).bind(normed.params), "g")
+    assert reads(turn) == {"g"}
+    plain = S("rotate", qx.O("d"), {"E": "g @ E", "U[y,d]": "g[d,d_] U[y,d_]"}).bind(normed.params)
+    assert [e.expression for e in without(turn, [own]).entries] == [e.expression for e in plain.entries]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_projections_against_the_differentiated_action(space, seed):
     params, v = draw(seed), draw(seed + 10)

@@ -49,8 +49,8 @@ def gain_of(action: Action, name: str) -> Gain | None:
 
 def reads(action: Action) -> set[str]:
     """The parameters that an action depends on without moving them."""
-    found = {atom.base.name for entry in action.entries for atom in entry.expression.atoms(sp.Indexed)}
-    return {parameter(name) for name in found - {ELEMENT, INVERSE}} - {entry.name for entry in action.entries}
+    found = {_named(atom) for entry in action.entries for atom in entry.expression.atoms(sp.Indexed)}
+    return found - {"", *(entry.name for entry in action.entries)}
 
 
 def without(action: Action, gains: Sequence[Gain]) -> Action | None:
@@ -74,17 +74,22 @@ def without(action: Action, gains: Sequence[Gain]) -> Action | None:
             target = sp.Indexed(sp.IndexedBase(variable(entry.name)), *entry.indices) if entry.indices else None
             own = 1 / _scale(target, gains) if target is not None else sp.S.One
             expression = _times(entry.expression.xreplace(old), own)
-        if any(parameter(atom.base.name) in names for atom in expression.atoms(sp.Indexed)):
+        if any(_named(atom) in names for atom in expression.atoms(sp.Indexed)):
             return None
         entries.append(replace(entry, expression=expression))
     return replace(action, entries=tuple(entries))
+
+
+def _named(atom: sp.Indexed) -> str:
+    """The parameter that an entry is of; empty for one of the group element."""
+    return "" if atom.base.name in (ELEMENT, INVERSE) else parameter(atom.base.name)
 
 
 def _scale(atom: sp.Indexed, gains: Sequence[Gain]) -> sp.Expr:
     """`t / t'` for an entry of a parameter."""
     total = sp.S.One
     for gain in gains:
-        places, power = gain.weights.get(parameter(atom.base.name), ((), 0))
+        places, power = gain.weights.get(_named(atom), ((), 0))
         if power:
             base = sp.IndexedBase(variable(gain.name))
             total *= sp.Indexed(base, *(atom.indices[k] for k in places)) ** (power * gain.power)
