@@ -19,7 +19,11 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", NAMES.values(), ids=list(NAMES))
+QUICK = ("a gain called g", "Python's keywords")
+CHOICES = [pytest.param(n, id=i, marks=[] if i in QUICK else [pytest.mark.slow]) for i, n in NAMES.items()]
+
+
+@pytest.mark.parametrize("names", CHOICES)
 def test_names_do_not_change_what_is_found(names):
     embed, gain, read, x, d, y = names
 

@@ -48,7 +48,7 @@ def residual(p, x):
 NET = residual.at(x=4, d=3, f=4, y=2)
 
 
-@pytest.fixture(scope="module", params=["invariant", "pullback"])
+@pytest.fixture(scope="module", params=["invariant", pytest.param("pullback", marks=pytest.mark.slow)])
 def space(request):
     return qx.quotient(NET, FAMILIES, metric=request.param)
 
@@ -73,6 +73,7 @@ def close(a, b, tolerance):
         np.testing.assert_allclose(a[name], b[name], atol=tolerance * float(jnp.max(jnp.abs(b[name])) + 1))
 
 
+@pytest.mark.slow
 def test_the_metric_is_proved_invariant(space):
     certificate = space.metric_certificate
     assert certificate
@@ -117,6 +118,7 @@ def test_a_gain_may_be_called_g():
     assert [e.expression for e in without(turn, [own]).entries] == [e.expression for e in plain.entries]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_projections_against_the_differentiated_action(space, seed):
     params, v = draw(seed), draw(seed + 10)
@@ -143,7 +145,7 @@ def test_projections_against_the_differentiated_action(space, seed):
     close(point.unwhiten(point.whiten(v)), v, 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_everything_moves_with_the_group(space, seed):
     params, v, w = draw(seed), draw(seed + 10), draw(seed + 20)
     g = elements(space, seed)

@@ -286,6 +286,7 @@ def sphere(x, v):
     return hamiltonian(stereographic, {"x": x}, {"x": v}, {"x": metric * v})
 
 
+@pytest.mark.slow
 def test_great_circles():
     x, v = jnp.array([0.3, -0.2]), jnp.array([0.5, 1.1])
     path = sphere(x, v)

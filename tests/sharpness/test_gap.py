@@ -49,6 +49,7 @@ def test_another_loss_is_not_called_quadratic():
     assert np.isfinite(found.gap)
 
 
+@pytest.mark.slow
 def test_without_asking_it_is_the_spread():
     params, batch = problem()
     found = sharpness(linear_network, params, 0.7, batch=batch)

@@ -258,6 +258,7 @@ def test_a_start_is_never_left_below():
     assert helped.value >= best.value * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_the_full_ball_started_at_the_horizontal_best_is_not_below_it():
     params, batch = network(5), data()
     quot = sharpness(regression, params, 0.5, batch=batch, space=LinearSpace())

@@ -94,6 +94,7 @@ def test_the_state_is_a_pytree_of_arrays():
     assert sharpness(bumpy, network(), 1.0, budget=30).state is None
 
 
+@pytest.mark.slow
 def test_a_state_is_taken_up_as_often_as_one_likes():
     state = sharpness(bumpy, network(), 1.0, budget=20, resumable=True).state
     once, twice = (sharpness(bumpy, network(), 1.0, budget=40, state=state) for _ in range(2))
