@@ -50,8 +50,6 @@ class Between:
     def __init__(self, families: tuple[Family, ...], metric: Metric) -> None:
         """Plan the search once."""
         self.metric = metric
-        self.absorbed = metric.absorbed if isinstance(metric, Absorbed) else None
-        self.inner = Between(metric.absorbed.families, metric.frame) if isinstance(metric, Absorbed) else None
         self.gauge = metric.gauge if isinstance(metric, MovingFrame) else gauge(families, unique=True)
         self.plan = Plan(families)
         turning = tuple(f for f in families if f.group.continuous)
@@ -60,10 +58,6 @@ class Between:
     @functools.partial(jax.jit, static_argnums=(0, 3))
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
         """`arrays` moved close to `reference`, and the search between the canonical representatives."""
-        if self.inner is not None and self.absorbed is not None:
-            (rest, _), (goal, _) = self.absorbed.apart(arrays), self.absorbed.apart(reference)
-            moved, found = self.inner.aligned(rest, goal, starts)
-            return self.absorbed.together(self.absorbed.held(reference), moved), found
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
         return self.gauge.back(here, found.arrays), found
@@ -71,11 +65,6 @@ class Between:
     @functools.partial(jax.jit, static_argnums=0)
     def logarithm(self, arrays: Named, other: Named) -> Log:
         """The horizontal vector whose geodesic leads from `arrays` into the orbit of `other`."""
-        if self.inner is not None and self.absorbed is not None:
-            (rest, _), (goal, _) = self.absorbed.apart(arrays), self.absorbed.apart(other)
-            found = self.inner.logarithm(rest, goal)
-            back = functools.partial(self.absorbed.together, self.absorbed.held(arrays))
-            return found._replace(vector=jax.jvp(back, (rest,), (found.vector,))[1])
         here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.metric.euclidean:
@@ -86,12 +75,6 @@ class Between:
 
     def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
         """The action of the element that brings `arrays` closest to `reference`."""
-        if self.inner is not None and self.absorbed is not None:
-            apart, together, held = self.absorbed.apart, self.absorbed.together, self.absorbed.held
-            inner = self.inner.mover(apart(arrays)[0], apart(reference)[0])
-            here, there = held(arrays), held(reference)
-            stretched = lambda a: {name: own * there[name] / here[name] for name, own in held(a).items()}
-            return lambda a: together(stretched(a), inner(apart(a)[0]))
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
         elements = match(self.plan, there.arrays, here.arrays).elements
 
@@ -141,6 +124,42 @@ class Between:
     def _horizontal(self, point: Named, v: Named) -> Named:
         parts = self.metric.parts
         return horizontal(parts, factors_at(parts, point), point, v)
+
+
+class BetweenAbsorbed:
+    """The same where gains are absorbed: between the other parameters, at the gains of one of the points."""
+
+    def __init__(self, metric: Absorbed) -> None:
+        """Plan the search among the other parameters once."""
+        self.absorbed = metric.absorbed
+        self.others = Between(metric.absorbed.families, metric.frame)
+
+    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
+        """As `Between.aligned`."""
+        moved, found = self.others.aligned(*self._rests(arrays, reference), starts)
+        return self.absorbed.together(self.absorbed.held(reference), moved), found
+
+    def logarithm(self, arrays: Named, other: Named) -> Log:
+        """As `Between.logarithm`."""
+        rest, goal = self._rests(arrays, other)
+        found = self.others.logarithm(rest, goal)
+        back = functools.partial(self.absorbed.together, self.absorbed.held(arrays))
+        return found._replace(vector=jax.jvp(back, (rest,), (found.vector,))[1])
+
+    def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
+        """As `Between.mover`."""
+        move = self.others.mover(*self._rests(arrays, reference))
+        here, there = self.absorbed.held(arrays), self.absorbed.held(reference)
+        stretched = lambda a: {name: a[name] * there[name] / here[name] for name in here}
+        return lambda a: self.absorbed.together(stretched(a), move(self.absorbed.apart(a)[0]))
+
+    def _rests(self, *points: Named) -> tuple[Named, ...]:
+        return tuple(self.absorbed.apart(point)[0] for point in points)
+
+
+def between(families: tuple[Family, ...], metric: Metric) -> Between | BetweenAbsorbed:
+    """Alignment, logarithm and distance of these families in one metric."""
+    return BetweenAbsorbed(metric) if isinstance(metric, Absorbed) else Between(families, metric)
 
 
 def _inside(path: Any) -> Named:

@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, ParameterError
-from quotax.geometry.between import Alignment, Between
+from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.canonical import Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
 from quotax.geometry.geodesic import Geodesic
@@ -241,8 +241,8 @@ class QuotientSpace:
     # --- between two points
 
     @functools.cached_property
-    def _between(self) -> Between:
-        return Between(self.families, self._metric)
+    def _between(self) -> Between | BetweenAbsorbed:
+        return between(self.families, self._metric)
 
     def align(self, params: Any, reference: Any) -> Any:
         """The representative of `params` that is closest to `reference`, over the continuous and the discrete group."""

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.between import Between
+from quotax.geometry.between import Between, BetweenAbsorbed
 from quotax.geometry.curvature import Riemannian, christoffel, flat_change, flat_tensor, tensor
 from quotax.geometry.geodesics import kempf_ness
 from quotax.geometry.metrics import Metric, MovingFrame
@@ -55,7 +55,7 @@ def transport(metric: Metric, arrays: Named, direction: Named, v: Named) -> Name
     return transport_above(metric, metric._riemannian, arrays, direction, v)
 
 
-def carried(between: Between, arrays: Named, reference: Named, v: Named) -> tuple[Named, Named]:
+def carried(between: Between | BetweenAbsorbed, arrays: Named, reference: Named, v: Named) -> tuple[Named, Named]:
     """`arrays` and a vector there, moved by the element that brings them closest to `reference`."""
     return jax.jvp(between.mover(arrays, reference), (arrays,), (v,))
 
