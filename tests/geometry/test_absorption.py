@@ -185,3 +185,14 @@ def test_what_is_derived_is_absorbed():
     space = qx.quotient(NET, found, metric="invariant")
     assert space.metric_certificate
     assert space.fiber_dim == 3 + 3 + 3 + 4
+
+
+@pytest.mark.slow
+def test_linear_balls_are_invariant_as_horizontal_steps_leave_the_gains_alone(invariant):
+    params = draw(0)
+    inputs, goals = (jnp.asarray(np.random.default_rng(seed).normal(size=(6, n))) for seed, n in ((1, 4), (2, 2)))
+    loss = lambda p: jnp.mean((jax.vmap(NET, (None, 0))(p, inputs) - goals) ** 2)
+    measure = lambda p: qx.sharpness(loss, p, 0.05, space=invariant, budget=40, progress=lambda _: None)
+    here, there = measure(params), measure(invariant.act(params, elements(invariant, 1)))
+    assert here.invariant is True
+    assert there.value == pytest.approx(here.value, rel=1e-6)

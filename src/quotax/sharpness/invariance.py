@@ -134,12 +134,13 @@ def _random_steps(setting: Setting) -> list[tuple[Callable[[Tree], Tree], Tree]]
 
 
 def _bend(setting: Setting) -> float | None:
-    """How far `g . (theta + v) - g . theta` is from the derivative of the action along v, relative."""
+    """How far `g . (theta + v) - g . theta` is from the derivative of the action along horizontal v, relative."""
     steps = _random_steps(setting)
     if steps is None:
         return None
     worst = 0.0
     for act, v in steps:
+        v = setting.point.horizontal(v)  # no other steps are in the ball
         start, push = jax.jvp(act, (setting.params,), (v,))
         end = act(jax.tree.map(jnp.add, setting.params, v))
         flat = layout(push).flat
