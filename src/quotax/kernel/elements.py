@@ -1,0 +1,159 @@
+"""The group element in polynomials: its atoms, and the relations between its entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from quotax.kernel import indices as ix
+from quotax.kernel.indices import Bound, Fixed, Index, Pair
+from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule
+from quotax.kernel.rewriting import occurrences
+from quotax.kernel.sizes import Size
+
+Kind = Literal["general", "orthogonal", "permutation", "complex", "positive", "nonzero", "sign", "vector"]
+"""Matrices (general, orthogonal, permutation, complex scalings of pairs), factors (positive, nonzero, sign), shifts."""
+
+_SIGNS = {"positive": "positive", "nonzero": "nonzero", "sign": "sign", "permutation": "boolean"}
+_TWO = Size.of(2)
+
+
+@dataclass(frozen=True)
+class Element:
+    """What is known of a group element: `each` and `axis` are the extents of its slots (`axis` twice for a matrix)."""
+
+    kind: Kind
+    each: Size | None
+    axis: Size | None
+    pairs: str = "adjacent"
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether an element is a matrix on its axis."""
+        return self.kind in ("general", "orthogonal", "permutation", "complex")
+
+    @property
+    def slots(self) -> tuple[Size, ...]:
+        """The extents of the slots of `g`."""
+        own = (self.axis,) if self.axis is not None else ()
+        return ((self.each,) if self.each is not None else ()) + own * (2 if self.is_matrix else 1)
+
+    def _atom(self, atoms: Atoms, inverted: bool = False) -> Atom:
+        if inverted:
+            return atoms.make("inv(g)", "matrix", "g⁻¹", self.slots, moved=True)
+        copies = (0,) if self.each is not None else ()
+        first = len(copies)
+        rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
+        if self.kind == "permutation":
+            rows = (((*copies, first), (first + 1,), True), ((*copies, first + 1), (first,), True))
+        kind = "matrix" if self.is_matrix else "element"
+        return atoms.make("g", kind, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
+
+    def relations(self, atoms: Atoms) -> tuple[Rule, ...]:
+        """The relations between the entries of the element, whose atoms are made here."""
+        g = self._atom(atoms)
+        if not self.is_matrix:
+            return ()
+        inverse = self._atom(atoms, inverted=True) if self.kind in ("general", "complex") else g
+        out: list[Rule] = [lambda algebra, factors: _cancelled(algebra, factors, g, inverse)]
+        half = self.axis.over(2) if self.kind == "complex" and self.axis is not None else None
+        if half is not None:
+            slots = (*((self.each,) if self.each is not None else ()), half)
+            real = atoms.make("re g", "element", "a", slots, moved=True)
+            imaginary = atoms.make("im g", "element", "b", slots, moved=True)
+            norm = atoms.make("1/|g|^2", "element", "|g|⁻²", slots, moved=True, sign="positive")
+            mine = {g.number: False, inverse.number: True}
+            out.append(lambda algebra, factors: self._opened(algebra, factors, mine, (real, imaginary, norm)))
+            out.append(lambda algebra, factors: _modulus(algebra, factors, real, imaginary, norm))
+        return tuple(out)
+
+    def entry(self, algebra: Algebra, at: tuple[Index, ...], inverted: bool = False) -> Poly:
+        """`g` or its inverse at these indices, `each` first."""
+        if not self.is_matrix:
+            return {((self._atom(algebra.atoms).number, at, -1 if inverted else 1),): Fraction(1)}
+        if inverted and self.kind in ("orthogonal", "permutation"):
+            at, inverted = (*at[:-2], at[-1], at[-2]), False
+        return algebra.entry(self._atom(algebra.atoms, inverted), at)
+
+    def _opened(
+        self, algebra: Algebra, factors: list[Factor], mine: dict[int, bool], made: tuple[Atom, Atom, Atom]
+    ) -> list[Rewritten] | None:
+        """A complex scaling at half of a pair: rows `(a, -b)`, `(b, a)`; the inverse is its conjugate over `|g|²`."""
+        real, imaginary, norm = made
+        for k, (number, at, power) in enumerate(factors):
+            if number not in mine or power != 1:
+                continue
+            for side in (-2, -1):
+                split = self._half(at[side])
+                if split is None:
+                    continue
+                place, half = split
+                other = at[-1 if side == -2 else -2]
+                rest = [f for m, f in enumerate(factors) if m != k]
+                out: list[Rewritten] = []
+                for column in (0, 1):
+                    row, col = (half, column) if side == -2 else (column, half)
+                    sign = -1 if (row, col) == (0, 1) else 1
+                    if mine[number] and row != col:  # the conjugate
+                        sign = -sign
+                    atom = real if row == col else imaginary
+                    extra: list[Factor] = [(atom.number, (*at[:-2], place), 1)]
+                    if mine[number]:
+                        extra.append((norm.number, (*at[:-2], place), 1))
+                    meets = algebra.delta(other, self._joined(place, column))
+                    out.append((Fraction(sign), [*rest, *extra, meets], ()))
+                algebra.lemmas["complex scaling: each pair is multiplied by a + ib"] = None
+                return out
+        return None
+
+    def _half(self, index: Index) -> tuple[Index, int] | None:
+        """The pair's place and which half of it, if the index says which half."""
+        if not isinstance(index, Pair):
+            return None
+        place, half = (index.outer, index.inner) if self.pairs == "adjacent" else (index.inner, index.outer)
+        if not isinstance(half, Fixed) or half.extent != _TWO or half.position.value is None:
+            return None
+        return place, half.position.value
+
+    def _joined(self, place: Index, half: int) -> Index:
+        which = ix.fixed(half, _TWO)
+        return ix.pair(place, which) if self.pairs == "adjacent" else ix.pair(which, place)
+
+
+def _cancelled(algebra: Algebra, factors: list[Factor], g: Atom, inverse: Atom) -> list[Rewritten] | None:
+    r"""$\sum_j g_{ij} (g^{-1})_{jk} = \delta_{ik}$; where the inverse is the transpose, $\sum_j g_{ij} g_{kj}$ too."""
+    mine = [k for k, f in enumerate(factors) if f[0] in (g.number, inverse.number)]
+    # (slot that is summed, slot that stays) of both, counted from the end
+    meetings = [((-1, -2), (-1, -2)), ((-2, -1), (-2, -1))] if g is inverse else [((-1, -2), (-2, -1))]
+    for place, k in enumerate(mine):
+        for j in mine[:place]:
+            for one, two in ((factors[j], factors[k]), (factors[k], factors[j])):
+                if one[2] != 1 or two[2] != 1 or one[1][:-2] != two[1][:-2] or (g is not inverse and one[0] == two[0]):
+                    continue
+                for left, right in meetings:
+                    common = one[1][left[0]]
+                    if common != two[1][right[0]] or not isinstance(common, Bound):
+                        continue
+                    if len(occurrences(factors, common)) == 2:
+                        algebra.lemmas["inverse: g g⁻¹ = 1"] = None
+                        rest = [f for m, f in enumerate(factors) if m not in (j, k)]
+                        return [(Fraction(1), [*rest, algebra.delta(one[1][left[1]], two[1][right[1]])], (common,))]
+    return None
+
+
+def _modulus(
+    algebra: Algebra, factors: list[Factor], real: Atom, imaginary: Atom, norm: Atom
+) -> list[Rewritten] | None:
+    """`b² / |g|² = 1 - a² / |g|²`."""
+    for k, (number, at, power) in enumerate(factors):
+        if number == imaginary.number and power >= 2:
+            for j, (other, there, count) in enumerate(factors):
+                if other == norm.number and there == at and count >= 1:
+                    rest = [f for m, f in enumerate(factors) if m not in (j, k)]
+                    less = [(imaginary.number, at, power - 2)] if power > 2 else []
+                    one = [*rest, *less, *([(norm.number, at, count - 1)] if count > 1 else [])]
+                    two = [*rest, *less, (norm.number, at, count), (real.number, at, 2)]
+                    algebra.lemmas["modulus: a² + b² = |g|²"] = None
+                    return [(Fraction(1), one, ()), (Fraction(-1), two, ())]
+    return None

@@ -1,0 +1,221 @@
+"""The sheet of a model: what its trace computes, written out in index notation; no group and no claim occur in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from quotax.kernel.indices import Free, Index
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Atoms, Poly, key_of, rational, sign_of
+from quotax.kernel.sizes import Size
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """How a reduction that is no sum behaves: it is one law for every list of numbers.
+
+    Attributes:
+        scale: "same" when a positive factor comes out of it, "none" when it changes nothing, None when neither.
+        shift: whether a shift of all entries comes out of it (True) or changes nothing (False); None: neither.
+        ordered: whether the order of the entries matters.
+        follows: whether the result is a place among the entries, and moves with them when they are permuted.
+    """
+
+    scale: str | None = "same"
+    shift: bool | None = True
+    ordered: bool = False
+    follows: bool = False
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the entries at one place: a SymPy expression in `symbols`.
+
+    `law` says how it behaves in its first argument where no formula does: a mask is a value or an infinity.
+    """
+
+    expression: sp.Expr
+    symbols: tuple[sp.Symbol, ...]
+    name: str
+    law: Extreme | None = None
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A function of all entries along `touched` indices (places (1, k)), with new slots behind the others."""
+
+    name: str
+    settings: Any
+    law: Extreme
+    touched: tuple[Free, ...]
+    new: tuple[Size, ...]
+    definition: Poly
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`C_k[0] = init_k`, `C_k[t + 1] = next_k(t)`: slot 0 of a carry is time, from 0 to `length`.
+
+    `next_k` is in slots: 0 is the time t below `length`, the others those of the carry; it reads carries at t.
+    """
+
+    carries: tuple[int, ...]
+    inits: tuple[Poly, ...]
+    nexts: tuple[Poly, ...]
+    length: Size
+    place: str
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A value that is chosen by a predicate: what lies outside the domain of a root or a quotient may be its answer.
+
+    The condition may be assumed where the predicate is not moved: then every point is on the same side before and
+    after. `predicate` is None for one whose value the condition itself decides.
+    """
+
+    condition: str
+    predicate: frozenset[Any] | None
+
+
+@dataclass
+class Sheet:
+    """Atoms with their definitions in the order in which they were made, and the outputs in terms of them."""
+
+    atoms: Atoms
+    parameters: dict[str, int] = field(default_factory=dict)
+    outputs: list[Poly] = field(default_factory=list)
+    guards: tuple[Guard, ...] = ()
+    loops: list[Loop] = field(default_factory=list)
+    conditions: dict[str, None] = field(default_factory=dict)
+    """What sizes have to be for the sheet to be the model: `h ≥ 2`."""
+    places: dict[int, str] = field(default_factory=dict)
+    """Where in the user's code an atom was made."""
+    assumptions: tuple[str, ...] = ()
+
+
+def named_sum(algebra: Algebra, poly: Poly) -> Poly:
+    """`poly` as a multiple of one atom, whose definition it is."""
+    labels = algebra.free_in(poly)
+    definition = algebra.in_slots(poly, labels)
+    # a multiple of a known sum is a multiple of its atom
+    lead = min(definition.items(), key=lambda item: repr(item[0]))[1]
+    definition = algebra.scale(definition, 1 / lead)
+    made = algebra.atoms.make(
+        ("let", key_of(definition)),
+        "let",
+        f"T{len(algebra.atoms.made)}",
+        [label.extent for label in labels],
+        sign=sign_of(algebra, definition),
+        moved=_is_moved(algebra, definition),
+        data=definition,
+    )
+    return {((made.number, tuple(labels), 1),): lead}
+
+
+def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bool = False) -> Poly:
+    """The value of a function at polynomials: one atom, made once for each function and arguments."""
+    args = [named_sum(algebra, a) if len(a) > 60 else a for a in args]
+    labels = algebra.free_in(*args)
+    definitions = tuple(algebra.in_slots(a, labels) for a in args)
+    numbers = [rational(d) for d in definitions]
+    if all(n is not None for n in numbers):
+        values = {
+            z: sp.Rational(n.numerator, n.denominator)
+            for z, n in zip(function.symbols, numbers, strict=True)
+            if n is not None
+        }
+        exact = sp.sympify(function.expression.xreplace(values))
+        if exact.is_Rational:
+            return algebra.scale(UNIT, _fraction(exact))
+    made = algebra.atoms.make(
+        ("function", function.expression, tuple(key_of(d) for d in definitions)),
+        "function",
+        function.name,
+        [label.extent for label in labels],
+        sign="boolean" if boolean else _range(algebra, function, definitions),
+        moved=any(_is_moved(algebra, d) for d in definitions),
+        data=(function, definitions, boolean),
+    )
+    return algebra.entry(made, labels)
+
+
+def reduced(
+    algebra: Algebra, poly: Poly, touched: Sequence[Index], new: Sequence[Free], law: Extreme, name: str, settings: Any,
+    boolean: bool = False,
+) -> Poly:  # fmt: skip
+    """A reduction of a polynomial over `touched` free indices, with `new` ones in their place."""
+    body = named_sum(algebra, poly) if len(poly) > 40 else poly
+    others = [i for i in algebra.free_in(body) if i not in touched]
+    mapping: dict[Any, Index] = {i: Free((0, k), i.extent) for k, i in enumerate(others)}
+    places = tuple(Free((1, k), i.extent) for k, i in enumerate(touched))
+    mapping |= dict(zip(touched, places, strict=True))
+    definition = algebra.substitute(body, mapping)
+    extents = tuple(i.extent for i in new)
+    count = len(others)
+    rows = ((tuple(range(count)), tuple(range(count, count + len(new))), True),) if law.follows else ()
+    made = algebra.atoms.make(
+        ("reduction", name, settings, places, extents, key_of(definition)),
+        "reduction",
+        name,
+        [i.extent for i in (*others, *new)],
+        sign="boolean" if boolean else "real",
+        rows=rows,
+        moved=_is_moved(algebra, definition),
+        data=Reduction(name, settings, law, places, extents, definition),
+    )
+    return algebra.entry(made, [*others, *new])
+
+
+def definitions(atom: Atom) -> tuple[Poly, ...]:
+    """The polynomials that an atom is made of."""
+    if atom.kind == "let":
+        return (atom.data,)
+    if atom.kind == "function":
+        return atom.data[1]
+    if atom.kind == "reduction":
+        return (atom.data.definition,)
+    if atom.kind == "selection":
+        return (atom.data,)
+    return ()
+
+
+def _is_moved(algebra: Algebra, poly: Poly) -> bool:
+    return any(algebra.moved(f) for term in poly for f in term)
+
+
+def infinite(algebra: Algebra, polys: Sequence[Poly]) -> bool:
+    """Whether something in polynomials, or in what they are made of, may be an infinity."""
+    waiting, seen = list(polys), set()
+    while waiting:
+        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
+            seen.add(number)
+            atom = algebra.atoms[number]
+            if atom.kind == "infinite" or (atom.kind == "function" and atom.data[0].law is not None):
+                return True
+            waiting += definitions(atom)
+    return False
+
+
+def _range(algebra: Algebra, function: Function, args: Sequence[Poly]) -> str:
+    signs = [sign_of(algebra, a) for a in args]
+    sign = _real_range(function, signs)
+    # exp(-inf) is zero
+    return "nonnegative" if sign == "positive" and infinite(algebra, args) else sign
+
+
+def _real_range(function: Function, signs: Sequence[str]) -> str:
+    symbols = {
+        z: sp.Symbol(z.name, positive=True) if s == "positive" else z
+        for z, s in zip(function.symbols, signs, strict=True)
+    }
+    value = function.expression.xreplace(symbols)
+    return "positive" if value.is_positive else "nonnegative" if value.is_nonnegative else "real"
+
+
+def _fraction(value: Any) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
