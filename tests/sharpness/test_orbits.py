@@ -10,6 +10,7 @@ import pytest
 import quotax as qx
 from benchmarks.digits import SETTINGS, trained
 from geometry.table import CASES, certificates
+from sharpness.orbits import conditioned
 
 S, PD, GL, T = qx.Symmetry, qx.PositiveDiagonal, qx.GL, qx.Translation
 # --- the same noise everywhere
@@ -245,24 +246,6 @@ def digits_network(name):
         lambda p, x: logits(p, x[None])[0]
     )
     return setting.loss, params, batch, space_of(model, {k: sizes[k] for k in model.parameter_axes}, claims)
-
-
-def conditioned(space, condition, seed=0):
-    """An element whose scalings and matrices have this condition number, with random permutations and shifts."""
-    rng, element = np.random.default_rng(seed), {}
-    for family in space.families:
-        shape = family.group.shape(family.sizes)
-        spread = condition ** np.linspace(-0.5, 0.5, shape[-1] if shape else 1)
-        if isinstance(family.group, GL):
-            sides = [np.linalg.qr(rng.normal(size=shape))[0] for _ in range(2)]
-            element[family.name] = jnp.asarray(sides[0] * spread @ np.swapaxes(sides[1], -1, -2))
-        elif isinstance(family.group, PD):
-            element[family.name] = jnp.asarray(rng.permutation(spread))
-        elif isinstance(family.group, qx.Permutation):
-            element[family.name] = jnp.eye(shape[-1])[rng.permutation(shape[-1])]
-        else:
-            element[family.name] = jnp.asarray(rng.normal(size=shape))
-    return element
 
 
 def measured(loss, params, batch, space):

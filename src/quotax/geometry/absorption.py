@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from quotax.artifacts import ArraySpec
 from quotax.geometry.canonical import gauge
+from quotax.geometry.footing import Leading
 from quotax.geometry.metrics import Metric, MovingFrame, Oriented
 from quotax.geometry.paths import Path, moved
 from quotax.geometry.vertical import Family, Named, components
@@ -141,6 +142,14 @@ class Absorbed(Metric):
     def oriented(self, data: Any) -> Oriented | None:
         """That of the other parameters."""
         return self.frame.oriented(data)
+
+    def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        """That of the other parameters."""
+        return self.frame.verticality(data, arrays, {name: v[name] for name in v if name not in self.absorbed.gains})
+
+    def leading(self, data: Any) -> Leading:
+        """That of the other parameters; the gains become signs."""
+        return Leading(self.frame.gauge, data.canonical, self.absorbed)
 
     def _apart(self, arrays: Named, *vectors: Named) -> tuple[Named, list[Named]]:
         rest, push = jax.linearize(lambda a: self.absorbed.apart(a)[0], arrays)

@@ -8,8 +8,8 @@ $$P L P = R, \qquad P = L^{-1/2} (L^{1/2} R L^{1/2})^{1/2} L^{-1/2}.$$
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def spectral(family: Family, gram: jax.Array, function: Any) -> jax.Array:
     if family.group.layout != "matrix":
         return function(gram)
     values, vectors = each(jnp.linalg.eigh, gram)
-    return (vectors * function(values)[..., None, :]) @ jnp.swapaxes(vectors, -1, -2)
+    return _compose(vectors, function(values))
 
 
 def spectra(family: Family, arrays: Mapping[str, Any]) -> tuple[jax.Array, jax.Array] | None:
@@ -79,43 +79,63 @@ def spectra(family: Family, arrays: Mapping[str, Any]) -> tuple[jax.Array, jax.A
     return grams[0][..., None], grams[1][..., None]
 
 
-def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> jax.Array:
+class Balancing(NamedTuple):
+    """An element, and for every copy whether it is exact: whether the Gram matrices that it divides by are resolved."""
+
+    element: jax.Array
+    exact: jax.Array
+
+
+def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> Balancing:
     """The element that makes both sides' Gram matrices equal (one-sided families: one); the identity where none is.
 
-    It is a starting point for Newton's method, exact where families do not share parameters.
+    It is a starting point for Newton's method, exact where families do not share parameters. A Gram matrix squares the
+    condition of what it is made of, and keeps no eigenvalue below rounding of the largest: those are lifted to what it
+    does keep. The element then takes that much of the condition away, and another one, found after it, more. Where a
+    direction is zero altogether, none of them is ever exact.
     """
-    dtype = jnp.result_type(*arrays.values())
-    identity = jnp.asarray(family.group.identity(family.sizes, dtype))
+    identity = jnp.asarray(family.group.identity(family.sizes, jnp.result_type(*arrays.values())))
     if not is_pair(family):
-        return identity
+        return Balancing(identity, jnp.asarray(True))
     left, right = (axis_gram(family, side, arrays) for side in sides(family))
-    if character:
-        exponent = -0.5 if character > 0 else 0.5
-        gram = left if character > 0 else right
-        return _where(family, [gram], spectral(family, gram, lambda v: jnp.abs(v) ** exponent), identity)
     if family.group.layout != "matrix":
-        good = (left > 0) & (right > 0)
-        ratio = jnp.where(good, right, 1) / jnp.where(good, left, 1)
-        return ratio**0.25
-    root = spectral(family, left, lambda v: jnp.sqrt(jnp.abs(v)))
-    inverse = spectral(family, left, lambda v: 1 / jnp.sqrt(jnp.abs(v)))
-    middle = spectral(family, root @ right @ root, lambda v: jnp.sqrt(jnp.abs(v)))
-    p = inverse @ middle @ inverse
-    found = spectral(family, 0.5 * (p + jnp.swapaxes(p, -1, -2)), lambda v: jnp.sqrt(jnp.abs(v)))
-    return _where(family, [left, right], found, identity)
+        return Balancing(_ratio(left, right, character), jnp.asarray(True))
+    if character:
+        grown, exact = _resolved(left if character > 0 else right)
+        found = grown(lambda v: v ** (-0.5 if character > 0 else 0.5))
+    else:
+        (grown, one), (shrunk, two) = _resolved(left), _resolved(right)
+        root, inverse, exact = grown(jnp.sqrt), grown(lambda v: 1 / jnp.sqrt(v)), one & two
+        middle = spectral(family, root @ shrunk(lambda v: v) @ root, lambda v: jnp.sqrt(jnp.abs(v)))
+        p = inverse @ middle @ inverse
+        found = spectral(family, 0.5 * (p + jnp.swapaxes(p, -1, -2)), lambda v: jnp.sqrt(jnp.abs(v)))
+    return Balancing(chosen(jnp.all(jnp.isfinite(found), (-2, -1)), found, identity), exact)
 
 
-def _where(family: Family, grams: list[jax.Array], found: jax.Array, identity: jax.Array) -> jax.Array:
-    """`found` where the Gram matrices are regular and it is finite, copy by copy."""
-    good = jnp.asarray(True)
-    for gram in grams:
-        if family.group.layout == "matrix":
-            values = each(jnp.linalg.eigvalsh, gram)
-            floor = gram.shape[-1] * 10 * jnp.finfo(gram.dtype).eps
-            good = good & (values[..., 0] > floor * values[..., -1])
-        else:
-            good = good & (gram > 0)
-    if family.group.layout == "matrix":
-        good = good & jnp.all(jnp.isfinite(found), (-2, -1))
-        good = good[..., None, None]
-    return jnp.where(good, found, identity)
+def chosen(good: jax.Array, found: jax.Array, identity: jax.Array) -> jax.Array:
+    """`found`, and the identity for copies that are not good."""
+    return jnp.where(good[..., None, None] if good.ndim == found.ndim - 2 else good, found, identity)
+
+
+def _ratio(left: jax.Array, right: jax.Array, character: int) -> jax.Array:
+    """The factors of a diagonal family."""
+    if character:
+        gram = left if character > 0 else right
+        return jnp.where(gram > 0, jnp.abs(gram) ** (-0.5 if character > 0 else 0.5), 1)
+    good = (left > 0) & (right > 0)
+    return (jnp.where(good, right, 1) / jnp.where(good, left, 1)) ** 0.25
+
+
+def _resolved(gram: jax.Array) -> tuple[Callable[[Any], jax.Array], jax.Array]:
+    """Functions of a matrix whose eigenvalues are lifted to what rounding leaves of them; and whether none was below.
+
+    Of a matrix that is zero they are not finite.
+    """
+    values, vectors = each(jnp.linalg.eigh, gram)
+    floor = gram.shape[-1] * 10 * jnp.finfo(gram.dtype).eps * values[..., -1:]
+    lifted = jnp.where(floor > 0, jnp.maximum(values, floor), jnp.nan)
+    return lambda function: _compose(vectors, function(lifted)), jnp.all(values > floor, -1)
+
+
+def _compose(vectors: jax.Array, values: jax.Array) -> jax.Array:
+    return (vectors * values[..., None, :]) @ jnp.swapaxes(vectors, -1, -2)

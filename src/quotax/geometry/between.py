@@ -26,7 +26,7 @@ from quotax.geometry.vertical import Family, Named, factors_at, horizontal
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["params", "element", "distance", "lower_bound", "starts"],
+    data_fields=["params", "element", "distance", "lower_bound", "starts", "attained"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Alignment:
     """The representative of an orbit that is closest to a reference.
 
     `element` is the orthogonal and discrete element between the canonical representatives, `distance` their distance
-    after it, `lower_bound` what no element can go below, `starts` the distances that the searches ended with.
+    after it, `lower_bound` what no element can go below, `starts` the distances that the searches ended with, and
+    `attained` whether both canonical representatives exist and were reached: without them the distance means little.
     """
 
     params: Any
@@ -42,6 +43,7 @@ class Alignment:
     distance: jax.Array
     lower_bound: jax.Array
     starts: jax.Array
+    attained: jax.Array
 
 
 class Between:
@@ -56,11 +58,11 @@ class Between:
         self.turning = Plan(turning) if any(block for block in Plan(turning).blocks) else None
 
     @functools.partial(jax.jit, static_argnums=(0, 3))
-    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
-        """`arrays` moved close to `reference`, and the search between the canonical representatives."""
+    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
+        """`arrays` moved close to `reference`, the search between canonical representatives, and whether these are."""
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
-        return self.gauge.back(here, found.arrays), found
+        return self.gauge.back(here, found.arrays), found, there.reached & here.reached
 
     @functools.partial(jax.jit, static_argnums=0)
     def logarithm(self, arrays: Named, other: Named) -> Log:
@@ -68,10 +70,12 @@ class Between:
         here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.metric.euclidean:
-            return chord(here.arrays, closest, self._horizontal)
-        if isinstance(self.metric, MovingFrame) and self.metric.tangent:
-            return self._among_canonical(arrays, here, closest)
-        return self._anywhere(arrays, here, closest)
+            found = chord(here.arrays, closest, self._horizontal)
+        elif isinstance(self.metric, MovingFrame) and self.metric.tangent:
+            found = self._among_canonical(arrays, here, closest)
+        else:
+            found = self._anywhere(arrays, here, closest)
+        return found._replace(attained=here.reached & there.reached)
 
     def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
         """The action of the element that brings `arrays` closest to `reference`."""
@@ -134,10 +138,10 @@ class BetweenAbsorbed:
         self.absorbed = metric.absorbed
         self.others = Between(metric.absorbed.families, metric.frame)
 
-    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match]:
+    def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
         """As `Between.aligned`."""
-        moved, found = self.others.aligned(*self._rests(arrays, reference), starts)
-        return self.absorbed.together(self.absorbed.held(reference), moved), found
+        moved, found, attained = self.others.aligned(*self._rests(arrays, reference), starts)
+        return self.absorbed.together(self.absorbed.held(reference), moved), found, attained
 
     def logarithm(self, arrays: Named, other: Named) -> Log:
         """As `Between.logarithm`."""

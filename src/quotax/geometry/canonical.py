@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from quotax.geometry import roots, solver
-from quotax.geometry.balance import balancing, is_pair, spectra
+from quotax.geometry.balance import balancing, chosen, is_pair, spectra
 from quotax.geometry.roles import (
     clashes,
     hopeless,
@@ -40,18 +40,27 @@ from quotax.symmetry import GL, O
 Elements = dict[str, jax.Array]
 """Group elements by family name."""
 
+_SWEEPS = 5
 _STEPS = 60
 _POLISH = 2
 _DENSE = 1024
 
 
 class Canonical(NamedTuple):
-    """A canonical representative, the elements that lead to it, and whether it is the least norm of the orbit."""
+    """A canonical representative, the elements that lead to it, and whether it is the least norm of the orbit.
+
+    `reached` says whether it exists and was reached, also where it is the least of something other than the norm;
+    `closed` whether no direction vanished on the way, which means that it does not exist; `shrunk` by what factor
+    taking the shifts out made an array smaller, and with it the digits that it keeps.
+    """
 
     arrays: Named
     shifts: Elements
     scalings: Elements
     attained: jax.Array
+    reached: jax.Array
+    closed: jax.Array
+    shrunk: Named
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +98,14 @@ class Gauge:
         representatives differ by orthogonal elements, the derivative is that of one that does not turn.
         """
         start, shifts = self.shifted(arrays)
+        shrunk = {name: _shrunk(array, start[name]) for name, array in arrays.items()}
         if not self.parts:
-            return Canonical(start, shifts, {}, jnp.asarray(self.balanced))
+            yes = jnp.asarray(True)
+            return Canonical(start, shifts, {}, jnp.asarray(self.balanced), yes, yes, shrunk)
         fixed = lax.stop_gradient(start)
         found, moved, converged = self._iterate(fixed)
-        attained = converged & self._closed(fixed, moved) & self.balanced
+        closed = self._closed(fixed, moved)
+        reached = converged & closed
         state = act(self.linear, start, found)
         factors = lax.stop_gradient(factors_at(self.parts, moved))
 
@@ -101,7 +113,7 @@ class Gauge:
             return self._move(*now, self._newton(factors, moved, now[0]), 1.0)
 
         state, found = lax.fori_loop(0, _POLISH, polish, (state, found))
-        return Canonical(state, shifts, found, attained)
+        return Canonical(state, shifts, found, reached & self.balanced, reached, closed, shrunk)
 
     @functools.partial(jax.jit, static_argnums=0)
     def shifted(self, arrays: Named) -> tuple[Named, Elements]:
@@ -120,13 +132,30 @@ class Gauge:
         return act(self.shifts[::-1], point, inverses(self.shifts, found.shifts))
 
     def _start(self, arrays: Named) -> tuple[Named, Elements]:
-        """One sweep of closed forms, family by family."""
-        elements: Elements = {}
-        for family in self.linear:
-            g = balancing(family, arrays, self.characters.get(family.name, 0))
-            arrays = family.act(arrays, g)
-            elements[family.name] = g
-        return arrays, elements
+        """Sweeps of closed forms, family by family: one, or as many as it takes to resolve all Gram matrices.
+
+        A copy of a family whose Gram matrices never are, because a direction is zero, starts where it is.
+        """
+        dtype = jnp.result_type(*arrays.values())
+
+        def sweep(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            count, arrays, elements, _ = state
+            exact: Elements = {}
+            for family in self.linear:
+                g, exact[family.name] = balancing(family, arrays, self.characters.get(family.name, 0))
+                arrays = family.act(arrays, g)
+                elements = {**elements, family.name: family.group.compose(g, elements[family.name])}
+            return count + 1, arrays, elements, exact
+
+        def unresolved(state: tuple[Any, ...]) -> jax.Array:
+            count, *_, exact = state
+            return (count < _SWEEPS) & ~functools.reduce(jnp.logical_and, [jnp.all(e) for e in exact.values()])
+
+        identities = {f.name: jnp.asarray(f.group.identity(f.sizes, dtype)) for f in self.linear}
+        never = {f.name: jnp.zeros(_copies(f), bool) for f in self.linear}
+        *_, elements, exact = lax.while_loop(unresolved, sweep, (0, arrays, identities, never))
+        elements = {name: chosen(exact[name], g, identities[name]) for name, g in elements.items()}
+        return act(self.linear, arrays, elements), elements
 
     def _iterate(self, arrays: Named) -> tuple[Elements, Named, jax.Array]:
         tolerance = 100 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
@@ -243,6 +272,19 @@ class Gauge:
             if part.dimension <= _DENSE and not all(is_pair(family) for family in part.families):
                 answers.append(_kernel(part, after) <= _kernel(part, before))
         return functools.reduce(jnp.logical_and, answers)
+
+
+def _shrunk(before: jax.Array, after: jax.Array) -> jax.Array:
+    """The ratio of the norms where it is above one; one where nothing but rounding is left: nothing was lost there."""
+    one, two = (jnp.linalg.norm(lax.stop_gradient(a).ravel()) for a in (before, after))
+    left = two > 100 * float(jnp.finfo(after.dtype).eps) * one
+    return jnp.where(left, jnp.maximum(one / jnp.where(left, two, 1), 1), 1)
+
+
+def _copies(family: Family) -> tuple[int, ...]:
+    """The shape of what a balancing element says of its copies."""
+    matrix = family.group.layout == "matrix" and is_pair(family)
+    return tuple(family.group.shape(family.sizes)[:-2]) if matrix else ()
 
 
 def _near_identity(family: Family, xi: jax.Array) -> jax.Array:

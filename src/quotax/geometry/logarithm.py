@@ -29,6 +29,8 @@ class Log(NamedTuple):
     """The distance left at the end, relative to the size of the end; infinite when no geodesic reached an end."""
     ok: jax.Array
     steps: jax.Array
+    attained: jax.Array | bool = True
+    """Whether the canonical representatives that it was found between exist and were reached."""
 
 
 def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree], *, tolerance: float | None = None) -> Log:

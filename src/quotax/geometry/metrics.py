@@ -21,12 +21,22 @@ import jax.numpy as jnp
 
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
+from quotax.geometry.footing import Leading
 from quotax.geometry.geodesics import hamiltonian, kempf_ness
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
-from quotax.geometry.vectors import dot, ravel, unravel
-from quotax.geometry.vertical import Component, Family, Named, components, factors_at, horizontal, vertical
+from quotax.geometry.vectors import dot, norm, ravel, unravel
+from quotax.geometry.vertical import (
+    Component,
+    Family,
+    Named,
+    components,
+    factors_at,
+    horizontal,
+    left_vertical,
+    vertical,
+)
 from quotax.trees import nest
 
 
@@ -72,6 +82,14 @@ class Metric(abc.ABC):
     def oriented(self, data: Any) -> Oriented | None:
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
         return None
+
+    def leading(self, data: Any) -> Leading | None:
+        """The element that leads to a canonical representative, where the metric is made with one."""
+        return None
+
+    def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        """How much of the vertical part of `v` is left in its horizontal one: what a second projection still finds."""
+        return _second_projection(self, data, arrays, v)
 
     def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known.
@@ -148,6 +166,10 @@ class Euclidean(Metric):
     def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
         """Without touching the parameters that nothing moves."""
         return horizontal(self.parts, data, arrays, v)
+
+    def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        """From the pairings with all generators."""
+        return left_vertical(self.parts, data, arrays, v)
 
     def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
         """Nothing to do."""
@@ -226,6 +248,10 @@ class MovingFrame(Metric):
         there = vertical(self.parts, data.factors, data.canonical.arrays, self.whiten(data, arrays, v))
         return self.unwhiten(data, arrays, there)
 
+    def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
+        """That of the projection at the canonical representative, from the pairings with all generators."""
+        return left_vertical(self.parts, data.factors, data.canonical.arrays, v)
+
     @functools.cached_property
     def tangent(self) -> bool:
         """Whether horizontal vectors at a canonical representative are tangent to the canonical representatives.
@@ -281,6 +307,10 @@ class MovingFrame(Metric):
         frame, margin = _orient_frame(self, data)
         return Oriented(frame, margin, loose)
 
+    def leading(self, data: Frame) -> Leading:
+        """That of the frame."""
+        return Leading(self.gauge, data.canonical)
+
     def _sheared(self, found: Canonical, v: Named, sign: float) -> Named:
         """What a shift does to parameters that it does not only shift, taken out of the frame (or put back)."""
         if not self.pullback:
@@ -293,6 +323,14 @@ class MovingFrame(Metric):
                 for name, value in rest.field(found.arrays, amount).items():
                     total = {**total, name: total[name] + sign * value}
         return total
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _second_projection(metric: Metric, data: Any, arrays: Named, v: Named) -> jax.Array:
+    one = metric.vertical(data, arrays, v)
+    two = metric.vertical(data, arrays, {name: v[name] - one[name] for name in v})
+    first, second = (norm(metric.whiten(data, arrays, w)) for w in (one, two))
+    return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
 
 
 @functools.partial(jax.jit, static_argnums=0)

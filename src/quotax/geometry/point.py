@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from quotax.geometry.footing import Footing, Ground, footing, grounded, verticality
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.vectors import dot
 from quotax.geometry.vertical import Named
@@ -92,6 +93,20 @@ class Point:
         if found is None:
             return None
         return OrientedPoint(Point(self.arrays, found.data, self.space), found.margin, found.loose)
+
+    # --- rounding
+
+    def footing(self) -> Footing:
+        """What rounding leaves of this point; outside of jit."""
+        return footing(self)
+
+    def verticality(self) -> float:
+        """How much of a random vector's vertical part its projection leaves: zero but for rounding; outside of jit."""
+        return verticality(self)
+
+    def grounded(self) -> Ground:
+        """A balanced representative of the orbit, found in float64, where rounding takes less; outside of jit."""
+        return grounded(self)
 
     # --- geodesics
 

@@ -118,6 +118,11 @@ def restrict(family: Family, excluded: set[str]) -> Restricted:
     return Restricted(family, tuple(term for term in family.terms or () if term.target not in excluded))
 
 
+def whole(family: Family) -> Family:
+    """The family with all of its terms."""
+    return family.family if isinstance(family, Restricted) else family
+
+
 def clashes(families: Sequence[Family]) -> list[tuple[Family, Family]]:
     """Pairs that mix the same index of a parameter."""
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, ParameterError
+from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
 from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.canonical import Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
@@ -116,8 +117,11 @@ class QuotientSpace:
     # --- one base point
 
     def at(self, params: Any) -> Point:
-        """The parameters with everything factored that projections there share."""
-        return self._point(params, "space.at(params)")
+        """The parameters with everything factored that projections there share.
+
+        Its `footing()` says whether the canonical representative was reached, which elsewhere is a warning.
+        """
+        return self._point(params, "space.at(params)", warn=False)
 
     def vertical(self, params: Any, v: Any) -> Any:
         """The part of `v` along the orbit through `params`."""
@@ -167,9 +171,25 @@ class QuotientSpace:
             )
         return path.end
 
-    def _point(self, params: Any, call: str) -> Point:
+    def _point(self, params: Any, call: str, *, warn: bool = True) -> Point:
         arrays = self._arrays(params, call)
-        return Point(arrays, self._metric.prepare(arrays), self)
+        data = self._metric.prepare(arrays)
+        leading = self._metric.leading(data) if warn else None
+        if leading is not None:
+            self._warn_unless(leading.found.reached, call)
+        return Point(arrays, data, self)
+
+    def _warn_unless(self, attained: Any, call: str) -> None:
+        """Say that a canonical representative is missing; under jit nothing can be said."""
+        if not isinstance(attained, Tracer) and not attained:
+            warnings.warn(
+                f"`{call}`: the canonical representative was not reached, which the {self.metric_name} metric and "
+                "comparisons are made with: the orbit only comes near its least norm (a factor of lower rank than its "
+                "partner), or rounding lost it; `space.at(params).footing()` has the condition. "
+                "What follows depends on where the iteration stopped.",
+                MetricWarning,
+                stacklevel=4,
+            )
 
     # --- the group
 
@@ -246,14 +266,16 @@ class QuotientSpace:
 
     def align(self, params: Any, reference: Any) -> Any:
         """The representative of `params` that is closest to `reference`, over the continuous and the discrete group."""
-        return self.alignment(params, reference).params
+        found = self.alignment(params, reference)
+        self._warn_unless(found.attained, "space.align(params, reference)")
+        return found.params
 
     def alignment(self, params: Any, reference: Any, *, starts: int = 8) -> Alignment:
         """`align`, with the element found, the distance that is left, and a bound below which no element goes."""
         call = "space.align(params, reference)"
         arrays, goal = self._arrays(params, call), self._arrays(reference, call, "reference")
-        moved, found = self._between.aligned(arrays, goal, starts)
-        return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts)
+        moved, found, attained = self._between.aligned(arrays, goal, starts)
+        return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
 
     def logarithm(self, params: Any, other: Any) -> Log:
         """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`."""
@@ -269,6 +291,7 @@ class QuotientSpace:
         """
         found = self.logarithm(params, other)
         _refuse_without_geodesic(found)
+        self._warn_unless(found.attained, "space.log(params, other)")
         return found.vector
 
     def dist(self, params: Any, other: Any) -> jax.Array:
@@ -277,7 +300,9 @@ class QuotientSpace:
         The chord between aligned representatives is the distance above a flat space, and where it is zero.
         """
         self._needs_invariance("space.dist(params, other)")
-        chord = self.alignment(other, params).distance
+        aligned = self.alignment(other, params)
+        chord = aligned.distance
+        self._warn_unless(aligned.attained, "space.dist(params, other)")
         flat = isinstance(self._metric, Euclidean)
         if flat or (not isinstance(chord, Tracer) and chord <= self._rounding(params)):
             return chord

@@ -16,6 +16,7 @@ from quotax.geometry import ranks, solver
 from quotax.geometry.component import Component, Family, Named, components
 from quotax.geometry.skeleton import skeleton
 from quotax.geometry.solver import Factor
+from quotax.geometry.vectors import norm
 
 __all__ = [
     "Component",
@@ -26,6 +27,7 @@ __all__ = [
     "coordinates",
     "factors_at",
     "horizontal",
+    "left_vertical",
     "rank",
     "rank_at",
     "vertical",
@@ -61,6 +63,17 @@ def horizontal(
     return result
 
 
+def left_vertical(
+    parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
+) -> jax.Array:
+    """The pairings of the horizontal part of `vectors` with all generators, relative to those of `vectors`."""
+    found = [jnp.zeros((), jnp.result_type(*arrays.values()))]
+    for bare, factor in zip(map(skeleton, parts), factors, strict=True):
+        here, given = bare.numbered(arrays), bare.numbered(vectors)
+        found.append(_left(bare.part, here, given, _split(bare.part, factor, here, given)[1]))
+    return functools.reduce(jnp.maximum, found)
+
+
 def coordinates(
     parts: tuple[Component, ...], factors: Factors, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> Named:
@@ -89,6 +102,12 @@ def rank_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> ja
 @functools.partial(jax.jit, static_argnums=0)
 def _split(part: Component, factor: Factor, arrays: Named, vectors: Named) -> tuple[Named, Named]:
     return solver.split(part, factor, arrays, vectors)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _left(part: Component, arrays: Named, vectors: Named, rest: Named) -> jax.Array:
+    whole, left = (norm(part.covelocity(arrays, v)) for v in (vectors, rest))
+    return left / jnp.where(whole > 0, whole, 1)
 
 
 @functools.partial(jax.jit, static_argnums=0)

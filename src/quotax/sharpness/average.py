@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from quotax.sharpness.arguments import check_choice, check_radius, check_share, check_whole, random_key
+from quotax.sharpness.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, sampled, spread
 from quotax.sharpness.kinks import SCALES, kinked
@@ -51,6 +52,7 @@ class AverageSharpness:
         nonfinite: samples (pairs count once) where it was.
         invariant: whether its expectation is a function on the quotient (None: not known), and `reason` why; also
             whether the samples of a key are the same at every representative, and with them `value`.
+        arithmetic: what was kept of the digits; nothing without a quotient.
         spread: the values at random representatives, if asked for; sampling error included where samples differ.
     """
 
@@ -68,6 +70,7 @@ class AverageSharpness:
     invariant: bool | None = None
     reason: str = ""
     spread: Spread | None = None
+    arithmetic: Arithmetic | None = None
 
     def __str__(self) -> str:
         """One readable line, and one for each thing to know about it."""
@@ -134,7 +137,9 @@ def average_sharpness(
         >>> round(found.value, 6), round(found.prediction, 6), found.status
         (0.01, 0.01, 'ok')
     """
-    setting = prepare(CALL, loss, params, space, batch, microbatch, ball=ball, adaptive=adaptive, mask=mask, mesh=mesh)
+    setting = settled(
+        prepare(CALL, loss, params, space, batch, microbatch, ball=ball, adaptive=adaptive, mask=mask, mesh=mesh)
+    )
     setting.require_coordinates()
     radius = check_radius(CALL, radius)
     check_choice(CALL, "distribution", distribution, DISTRIBUTIONS)
@@ -169,7 +174,7 @@ def average_sharpness(
         status = "domain"
     elif kinked(bends.mean(axis=0), float(base), float(jnp.finfo(dtype).eps)):
         status = "kink"
-    known = sampled(setting)
+    known, kept = judged(setting, sampled(setting), rise=mean, base=float(base))
     seen = None
     if representatives:
         again = lambda other: average_sharpness(
@@ -177,11 +182,11 @@ def average_sharpness(
             antithetic=antithetic, adaptive=adaptive, mask=mask, probes=0, batch=batch, microbatch=microbatch,
             mesh=mesh, key=key,
         ).value  # fmt: skip
-        seen = spread(CALL, space, setting.params, again, representatives, spread_scale, probe_key)
+        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, probe_key)
     spent = draws * (2 if antithetic else 1)
     return AverageSharpness(
         mean, scatter, prediction, error, method, spent, n, radius, distribution, status,
-        int((~good).sum()), *known, seen,
+        int((~good).sum()), *known, seen, kept,
     )  # fmt: skip
 
 

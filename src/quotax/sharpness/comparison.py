@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from quotax.errors import SharpnessError
 from quotax.sharpness.arguments import check_params, check_radius
 from quotax.sharpness.average import average_sharpness
+from quotax.sharpness.setting import prepare
 from quotax.sharpness.spectrum import spectrum
-from quotax.sharpness.trace import gradient_norm, trace
+from quotax.sharpness.trace import slope, trace
 from quotax.sharpness.vectors import layout
 from quotax.sharpness.worst_case import sharpness
 
@@ -122,8 +123,9 @@ def compare(
             mean = average_sharpness(loss, params, radius, space=space, samples=samples, probes=0, key=key, **data)
             part = trace(loss, params, space=space, probes=probes, key=key, **data)
             row |= {"k": d - part.dim, "S quot": quot.value, "avg quot": mean.value, "trace quot": part.value}
-            row |= {"quot/(d-k)": part.value / part.dim, "invariant": quot.invariant, "reason": quot.reason}
-        row["|grad|"] = gradient_norm(loss, params, space=space, **data)
+            told = next((each for each in (mean, part) if each.arithmetic and each.arithmetic.lost), quot)
+            row |= {"quot/(d-k)": part.value / part.dim, "invariant": told.invariant, "reason": told.reason}
+        row["|grad|"] = slope(prepare(CALL, loss, params, space, batch, microbatch, mesh=mesh))[0]
         top = spectrum(loss, params, 1, space=space, which="top", key=key, **data)
         row["lambda"] = float(top.values[0])
         rows.append(row)

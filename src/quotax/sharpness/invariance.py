@@ -68,6 +68,8 @@ def spread(
 
 def verdict(setting: Setting) -> Verdict:
     """Whether the ball at `g . theta` is the image of the ball at `theta`, for every group element."""
+    if setting.known is not None:
+        return setting.known
     space, length = setting.space, setting.length
     if space is None:
         return Verdict(None, "no space was given")

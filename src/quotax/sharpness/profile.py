@@ -12,6 +12,7 @@ import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.sharpness.arguments import check_params, check_radius, random_key
+from quotax.sharpness.arithmetic import Arithmetic, settled
 from quotax.sharpness.effort import Effort
 from quotax.sharpness.objective import Loss
 from quotax.sharpness.result import FUNCTION, Sharpness
@@ -41,6 +42,7 @@ class Profile:
             earlier perturbation counts, and stands in the later result too.
         evaluations: gradients spent in all.
         invariant: whether it is a function on the quotient (None: not known), and `reason` why.
+        arithmetic: what was kept of the digits, at the radius where it was least; nothing without a quotient.
     """
 
     radii: np.ndarray
@@ -49,6 +51,7 @@ class Profile:
     evaluations: int
     invariant: bool | None
     reason: str
+    arithmetic: Arithmetic | None = None
 
     def __str__(self) -> str:
         """A table: the value beside twice its ratio to the squared radius, which tends to the largest eigenvalue."""
@@ -87,7 +90,7 @@ def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) ->
     setting, effort = None, None
     if together:
         asked: dict[str, Any] = {"space": None, "batch": None, "microbatch": None}
-        setting = prepare(CALL, loss, params, **asked | {k: v for k, v in settings.items() if k in SETTING})
+        setting = settled(prepare(CALL, loss, params, **asked | {k: v for k, v in settings.items() if k in SETTING}))
         effort = plan_for(setting, **{k: v for k, v in settings.items() if k in EFFORT})
     if setting is None or effort is None or effort.single:
         measured = _one_by_one(loss, params, ordered, settings)
@@ -97,10 +100,11 @@ def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) ->
     for found in measured:
         better = results and found.value < results[-1].value
         results.append(_at_least(found, results[-1]) if better else found)
-    last = results[-1]
+    # What rounding lost at one radius is lost to the profile: that is the smallest, if the others were large enough.
+    told = next((found for found in results if found.arithmetic and found.arithmetic.lost), results[-1])
     values = np.asarray([found.value for found in results])
     spent = sum(found.evaluations for found in results)
-    return Profile(np.asarray(ordered), values, tuple(results), spent, last.invariant, last.reason)
+    return Profile(np.asarray(ordered), values, tuple(results), spent, told.invariant, told.reason, told.arithmetic)
 
 
 def _together(setting: Setting, effort: Effort, radii: list[float], settings: dict[str, Any]) -> Iterator[Sharpness]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quotax.sharpness.invariance import Spread
+
+if TYPE_CHECKING:
+    from quotax.sharpness.arithmetic import Arithmetic
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Sharpness:
         invariant: whether this measure is a function on the quotient, the same for every representative of an orbit:
             True is proved, False is refuted, None is not known.
         reason: why.
+        arithmetic: what was kept of the digits; nothing without a quotient.
         kink: whether second differences along the perturbation fail to converge: the loss has kinks within the ball,
             and its Hessian does not describe it there. None where rounding hides the answer.
         spread: the values at random representatives, if asked for.
@@ -57,6 +61,7 @@ class Sharpness:
     state: Any = field(default=None, repr=False)
     invariant: bool | None = None
     reason: str = ""
+    arithmetic: Arithmetic | None = None
     kink: bool | None = None
     spread: Spread | None = None
 

@@ -94,6 +94,26 @@ class Setting:
     steady: bool | None = None
     unsteady: str = ""
     """Whether the same key draws the same vectors at every representative; and why not."""
+    footing: Any = None
+    ground: Any = None
+    origin: Any = None
+    """What rounding leaves of the parameters; if another representative was chosen, the way to it, from where."""
+    elsewhere: float | None = None
+    known: Any = None
+    """By how much the loss differs there; and the verdict on the ball, once it is known."""
+
+    @property
+    def given(self) -> Any:
+        """The parameters as they were given."""
+        return self.params if self.ground is None else self.origin
+
+    def home(self, v: Tree) -> Tree:
+        """A tangent vector where the measurement is made, at the parameters as they were given."""
+        return v if self.ground is None else self.ground.pull(v)
+
+    def away(self, v: Tree) -> Tree:
+        """The inverse of `home`."""
+        return v if self.ground is None else self.ground.push(v)
 
     @property
     def curved(self) -> bool:
@@ -176,7 +196,7 @@ def prepare(
         raise SharpnessError(f"`{call}`: norm='linf' already gives every parameter its own interval; drop per_layer=.")
     kind = check_ball(call, ball, space, natural, adaptive or per_layer or mask is not None or norm == "linf")
     point = None if kind == "full" else check_point(call, space, params, ball or "linear")
-    point, steady, unsteady = _oriented(point)
+    point, steady, unsteady = oriented(point)
     if kind == "geodesic" and not hasattr(point, "geodesic"):
         kind = "linear"  # Euclidean: the same; and no geodesics were asked for otherwise
     flat = layout(params)
@@ -189,7 +209,7 @@ def prepare(
     )
 
 
-def _oriented(point: Any) -> tuple[Any, bool | None, str]:
+def oriented(point: Any) -> tuple[Any, bool | None, str]:
     """The point with coordinates that follow the group, if it has such: a random vector is then the same on an orbit.
 
     Searches start from random vectors too, and so end at the same value where a search is all that is known.

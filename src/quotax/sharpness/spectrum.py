@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from quotax.sharpness.arguments import check_choice, check_share, check_whole, random_key
+from quotax.sharpness.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, spread, verdict
 from quotax.sharpness.krylov import block_lanczos
@@ -59,6 +60,7 @@ class Spectrum:
         density: the spectral density, if asked for.
         invariant: whether it is a function on the quotient (None: not known), and `reason` why.
         spread: the largest eigenvalue at random representatives, if asked for.
+        arithmetic: what was kept of the digits; nothing without a quotient.
     """
 
     values: np.ndarray
@@ -75,6 +77,7 @@ class Spectrum:
     invariant: bool | None = None
     reason: str = ""
     spread: Spread | None = None
+    arithmetic: Arithmetic | None = None
 
     def __str__(self) -> str:
         """A few readable lines."""
@@ -140,9 +143,11 @@ def spectrum(
         >>> found.values.round(4), found.bottom.round(4) + 0.0
         (array([10.,  8.]), array([0., 2.]))
     """
-    setting = prepare(
-        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
-        adaptive=adaptive, mask=mask, mesh=mesh,
+    setting = settled(
+        prepare(
+            CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
+            adaptive=adaptive, mask=mask, mesh=mesh,
+        )
     )  # fmt: skip
     setting.require_coordinates()
     check_whole(CALL, "k", k, 1)
@@ -165,7 +170,7 @@ def spectrum(
     low, high = slice(0, min(ends[0], products)), slice(max(products - ends[1], 0), products)
     flip = slice(None, None, -1)
     rows = vectors.shape[0]
-    tree = lambda i: setting.layout.nested(vectors[i])
+    tree = lambda i: setting.home(setting.layout.nested(vectors[i]))
     norm = float(np.max(np.abs(values[:products]), initial=0.0))
     wanted = np.concatenate([residuals[low], residuals[high]])
     status = "converged" if np.all(wanted <= tolerance * norm) else "budget"
@@ -178,8 +183,8 @@ def spectrum(
         again = lambda other: _one(other, which, loss=loss, space=space, ball=ball, basis=basis, tolerance=tolerance,
             adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch, mesh=mesh, key=key)  # fmt: skip
         spread_scale = check_share(CALL, "spread_scale", spread_scale)
-        seen = spread(CALL, space, setting.params, again, representatives, spread_scale, key)
-    known = verdict(setting)
+        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, key)
+    known, kept = judged(setting, verdict(setting))
     return Spectrum(
         values=values[high][flip],
         bottom=values[low],
@@ -195,6 +200,7 @@ def spectrum(
         invariant=known.invariant,
         reason=known.reason,
         spread=seen,
+        arithmetic=kept,
     )
 
 

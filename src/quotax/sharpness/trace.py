@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from quotax.sharpness.arguments import check_share, check_whole, random_key
+from quotax.sharpness.arithmetic import Arithmetic, judged, settled, warned
 from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, sampled, spread, verdict
 from quotax.sharpness.objective import Loss
@@ -40,6 +41,7 @@ class Trace:
         invariant: whether it is a function on the quotient (None: not known), and `reason` why; for an estimate also
             whether it is made from the same samples at every representative.
         spread: the values at random representatives, if asked for.
+        arithmetic: what was kept of the digits; nothing without a quotient.
     """
 
     value: float
@@ -52,6 +54,7 @@ class Trace:
     invariant: bool | None = None
     reason: str = ""
     spread: Spread | None = None
+    arithmetic: Arithmetic | None = None
 
     def __str__(self) -> str:
         """One readable line, and one for each thing to know about it."""
@@ -90,9 +93,11 @@ def trace(
         >>> found.value, found.method
         (12.0, 'exact')
     """
-    setting = prepare(
-        CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
-        adaptive=adaptive, mask=mask, mesh=mesh,
+    setting = settled(
+        prepare(
+            CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
+            adaptive=adaptive, mask=mask, mesh=mesh,
+        )
     )  # fmt: skip
     setting.require_coordinates()
     if probes is not None:
@@ -100,16 +105,16 @@ def trace(
     check_whole(CALL, "representatives", representatives, 0)
     spread_scale = check_share(CALL, "spread_scale", spread_scale)
     value, error, method, spent = traced(setting, probes, random_key(CALL, key))
-    known = verdict(setting) if method == "exact" else sampled(setting)
+    known, kept = judged(setting, verdict(setting) if method == "exact" else sampled(setting))
     seen = None
     if representatives:
         again = lambda other: trace(
             loss, other, space=space, ball=ball, probes=probes, adaptive=adaptive, mask=mask, batch=batch,
             microbatch=microbatch, mesh=mesh, key=key,
         ).value  # fmt: skip
-        seen = spread(CALL, space, setting.params, again, representatives, spread_scale, random_key(CALL, key))
+        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, random_key(CALL, key))
     status = "ok" if math.isfinite(value) else "not finite"
-    return Trace(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen)
+    return Trace(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
 
 
 def traced(setting: Setting, probes: int | None, key: jax.Array) -> tuple[float, float, str, int]:
@@ -173,7 +178,15 @@ def gradient_norm(
         5.0
     """
     setting = prepare("quotax.gradient_norm", loss, params, space, batch, microbatch, mesh=mesh)
-    return float(setting.run(_gradient_norm, None))
+    size, setting = slope(setting)
+    warned(setting)
+    return size
+
+
+def slope(setting: Setting) -> tuple[float, Setting]:
+    """The length of the gradient, and the setting in which it was measured."""
+    setting = settled(setting)
+    return float(setting.run(_gradient_norm, None)), setting
 
 
 def _gradient_norm(problem: Problem, _: None) -> jax.Array:

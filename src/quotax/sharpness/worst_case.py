@@ -19,6 +19,7 @@ from quotax.sharpness.arguments import (
     check_whole,
     random_key,
 )
+from quotax.sharpness.arithmetic import judged, settled
 from quotax.sharpness.ball import Space, broken_promises
 from quotax.sharpness.devices import replicated, restart_devices
 from quotax.sharpness.effort import PRODUCT, Effort, plan
@@ -118,9 +119,11 @@ def sharpness(
         >>> round(found.value, 4), found.status
         (1.0, 'stationary')
     """
-    setting = prepare(
-        CALL, loss, params, space, batch, microbatch,
-        ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer, mesh=mesh,
+    setting = settled(
+        prepare(
+            CALL, loss, params, space, batch, microbatch,
+            ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer, mesh=mesh,
+        )
     )  # fmt: skip
     radius = check_radius(CALL, radius)
     check_whole(CALL, "representatives", representatives, 0)
@@ -128,10 +131,10 @@ def sharpness(
     blocks = norm if norm == "linf" else "l2" if per_layer else None
     effort = plan_for(setting, budget, steps, restarts, 0 if blocks else curvature, memory)
     small = small_share(setting, tolerance)
-    params, flat = setting.params, setting.layout
+    params, flat = setting.given, setting.layout
     dtype = flat.dtype
     random = random_key(CALL, key)
-    direction = None if start is None else flat.flat(check_start(CALL, start, params))
+    direction = None if start is None else flat.flat(setting.away(check_start(CALL, start, params)))
     size = jnp.asarray(radius, dtype)
     if direction is not None:
         direction = setting.run(_coordinates, None, replicated(setting.mesh, direction))
@@ -195,9 +198,9 @@ def conclude(
     """The measurement that a search at the radius `size` amounts to."""
     flat, dtype = setting.layout, setting.layout.dtype
     base, radius = float(found.base), float(size)
-    known = verdict(setting)
+    known, kept = judged(setting, verdict(setting), rise=float(found.rise), base=base)
     if not math.isfinite(base):
-        return _nothing(setting, base, radius, evaluations, known)
+        return replace(_nothing(setting, base, radius, evaluations, known), arithmetic=kept)
     noise = None if setting.point is None else replicated(setting.mesh, draw(random, (2, flat.size), dtype))
     delta, broken, bends = setting.run(_finish, None, size, found.delta, found.base, noise)
     if broken is not None:
@@ -205,7 +208,7 @@ def conclude(
     missed = model_gap(setting, size, float(found.rise)) if bound else spread_gap(np.asarray(found.rises))
     return Sharpness(
         value=float(found.rise),
-        perturbation=flat.nested(delta),
+        perturbation=setting.home(flat.nested(delta)),
         evaluations=evaluations,
         history=np.asarray(found.history),
         status=_status(found, radius, float(jnp.finfo(dtype).eps), float(bends[-1])),
@@ -217,6 +220,7 @@ def conclude(
         gap_kind=missed.kind,
         invariant=known.invariant,
         reason=known.reason,
+        arithmetic=kept,
         kink=kinked(np.asarray(bends[:-1], float), base, float(jnp.finfo(dtype).eps)),
     )
 
@@ -276,7 +280,7 @@ def _finish(
 def _nothing(setting: Setting, base: float, radius: float, spent: int, known: Verdict) -> Sharpness:
     """The result where the loss at the centre is no number."""
     kind = "nan" if math.isnan(base) else "inf"
-    zero, history = jax.tree.map(jnp.zeros_like, setting.params), np.zeros(1)
+    zero, history = jax.tree.map(jnp.zeros_like, setting.given), np.zeros(1)
     status = f"loss is {kind} at params"
     centre = Sharpness(0.0, zero, spent, history, status, radius, base, history, 1)
     return replace(centre, invariant=known.invariant, reason=known.reason)
