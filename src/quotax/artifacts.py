@@ -5,7 +5,7 @@ Stages do not import one another; what they exchange is defined here and nowhere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -66,6 +66,27 @@ class Trace:
         return self.params + self.inputs
 
 
+@dataclass(frozen=True)
+class OpenTrace:
+    """One jaxpr of a model whose sizes stay symbols: what is read off it holds for every width.
+
+    Attributes:
+        sizes: the size of every axis, as a polynomial in symbols.
+        conditions: comparisons of sizes that Python made, as they were answered: `h ≠ 64`.
+        asked: the lines at which Python asked for the float of a size.
+        numbers: by the `id` of a literal, its values for several sizes, where it depends on such a float.
+    """
+
+    jaxpr: Any
+    params: tuple[ArraySpec, ...]
+    inputs: tuple[ArraySpec, ...]
+    sizes: Mapping[str, Any]
+    out_tree: Any
+    conditions: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+
 class Model(Protocol):
     """What the stages need to know of an architecture."""
 
@@ -91,6 +112,10 @@ class Model(Protocol):
 
     def trace(self, sizes: Mapping[str, int]) -> Trace:
         """The model's jaxpr at these sizes."""
+        ...
+
+    def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
+        """The model's jaxpr at sizes some of which stay symbols: `{"h": "h", "k": "2*k", "head": 2}`."""
         ...
 
 
@@ -197,12 +222,16 @@ class Witness:
 
     @property
     def difference(self) -> float:
-        """Largest absolute difference between the two outputs."""
+        """Largest absolute difference between entries of the two outputs that are finite on both sides."""
         import jax
         import numpy as np
 
-        pairs = zip(jax.tree.leaves(self.output), jax.tree.leaves(self.transformed_output), strict=True)
-        return max(float(np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0)) for a, b in pairs)
+        worst = 0.0
+        for before, after in zip(jax.tree.leaves(self.output), jax.tree.leaves(self.transformed_output), strict=True):
+            a, b = (1.0 * np.asarray(o) for o in (before, after))
+            finite = np.isfinite(a) & np.isfinite(b)
+            worst = max(worst, float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)))
+        return worst
 
 
 @dataclass(frozen=True)
@@ -220,6 +249,8 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     witness: Witness | None = None
     residual: str | None = None
+    derivation: Sequence[Any] = field(default=(), compare=False, repr=False)
+    """The parts of a proof by laws, as data that the kernel replays: sizes at which the model is traced, and steps."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
@@ -263,6 +294,7 @@ class Certificate:
             "assumptions": list(self.assumptions),
             "witness": None if self.witness is None else self.witness.to_dict(),
             "residual": self.residual,
+            "derivation": list(self.derivation),
         }
 
     @classmethod
@@ -277,10 +309,14 @@ class Certificate:
             tuple(data.get("assumptions", ())),
             None if witness is None else Witness.from_dict(witness),
             data.get("residual"),
+            tuple(data.get("derivation", ())),
         )
 
     def recheck(self) -> Certificate:
-        """Make the certificate again from the claim; raises when what comes out does not say the same."""
+        """Replay the steps of a proof by laws in the kernel; make any other certificate again from the claim.
+
+        Raises when what comes out does not say the same.
+        """
         from quotax.errors import SymmetryError
 
         if self.recipe is None:

@@ -188,13 +188,18 @@ def derive(
     return derive_symmetries(
         architecture,
         lambda symmetry: verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed),
-        lambda expressions: bool(prove_equal(expressions, [sp.S.Zero] * len(expressions), budget_seconds)),
+        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], budget_seconds)),
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,
         progress=report,
         seed=seed,
     )
+
+
+def _nothing(expression: sp.Expr) -> sp.Expr:
+    """Zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it."""
+    return sp.Mul(sp.S.Zero, expression, evaluate=False)
 
 
 def _reporter() -> Callable[[str], None]:

@@ -116,7 +116,8 @@ def test_tracing_stays_at_the_sizes_asked_for():
     assert net.num_parameters == 10**10
     model.expression(h=2, x=1)
     qx.verify(model, qx.Symmetry("s", qx.GL("h"), {"W": "g @ W"}))
-    assert max(max(shape) for shape in seen) < 100
+    # sizes are symbols, or small
+    assert all(not isinstance(size, int) or size < 100 for shape in seen for size in shape)
 
 
 def test_expression_is_the_function():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from quotax.artifacts import Certificate, Model
-from quotax.certify.every_width import traces_for
-from quotax.interpret.table import TABLE
+from quotax.errors import ArchitectureError
+from quotax.interpret.laws import RULES
 from quotax.symmetry import Symmetry
 
 FORMS = ("linear", "affine", "quadratic")
@@ -55,11 +56,10 @@ def coverage(
     unmoved = tuple(spec.name for spec in model.params if spec.name not in moved)
     reached = "affine" if tried == "full" else tried
     untried = FORMS[FORMS.index(reached) + 1 :] if reached in FORMS else FORMS
-    found = traces_for(model)
     names: dict[str, None] = {}
-    if found is not None:
-        _primitives(found[0].jaxpr, names)
-    lawless = tuple(name for name in names if name != "iota" and (name not in TABLE or TABLE[name].laws is None))
+    with contextlib.suppress(ArchitectureError):
+        _primitives(model.open({a: a for a in model.axis_names}).jaxpr, names)
+    lawless = tuple(name for name in names if name not in RULES)
     narrow = tuple(
         (symmetry.name, certificate.scope)
         for symmetry, certificate in zip(families, certificates, strict=False)

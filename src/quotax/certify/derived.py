@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, Certificate, Model, Trace
+from quotax.artifacts import ArraySpec, Certificate, Model, OpenTrace, Trace
 from quotax.certify.verification import certify
 from quotax.errors import GeometryError
-from quotax.interpret import trace
+from quotax.interpret import open_trace, trace
 from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
 from quotax.symmetry.sums import contract_deltas
 
@@ -49,6 +49,10 @@ class FunctionModel:
         if key not in self._traces:
             self._traces[key] = trace(self.function, self.params, self.inputs, sizes)
         return self._traces[key]
+
+    def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
+        """The function's jaxpr with sizes that stay symbols."""
+        return open_trace(lambda *arrays, sizes: self.function(*arrays), self.params, self.inputs, axes)
 
 
 def certify_measure(model: Model, action: Action, measure: Callable[[Any], Any], **settings: Any) -> Certificate:

@@ -1,24 +1,69 @@
-"""Proofs for every width: several traces read together in the laws domain, the output compared before and after."""
+"""Proofs for every width: one trace whose sizes stay symbols, written out, moved, and checked by the kernel."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from quotax.artifacts import Model, Trace
-from quotax.certify.statement import array, element_of, moved, ranges
+import sympy as sp
+
+from quotax.artifacts import Model, OpenTrace, Trace
+from quotax.certify.finding import Found, find, find_law
+from quotax.certify.lemmas import Lemmas
+from quotax.certify.piecewise import equal_piecewise
+from quotax.certify.statement import claimed, element_of
 from quotax.certify.towers import prove_equal
+from quotax.certify.widths import sizes_text
+from quotax.certify.words import index_text, law_text, poly_text
 from quotax.errors import ArchitectureError, QuotaxError
-from quotax.interpret.laws.algebra import Algebra, TooLarge
-from quotax.interpret.laws.lemmas import Lemmas
-from quotax.interpret.laws.lockstep import LawMissing, StructureDiffers, read_together
-from quotax.interpret.laws.reading import Laws
-from quotax.interpret.laws.showing import law_text, poly_text
-from quotax.interpret.laws.tensors import Constant, NoLaw, Tensor, expanded, find_law
+from quotax.interpret.laws import RULES, NoLaw, write_sheet
+from quotax.interpret.opening import SizesMatter, bodies
+from quotax.kernel.data import encode, replay
+from quotax.kernel.elements import Element
+from quotax.kernel.polynomials import TooLarge, slot
+from quotax.kernel.proof import Proof, Refused
+from quotax.kernel.sheet import Sheet
+from quotax.kernel.sizes import Size
 from quotax.symmetry import Action, Group
 
-_LEMMAS = Lemmas(lambda left, right: bool(prove_equal(left, right, 5.0)))
+EVERY_WIDTH = "every width"
+"""The scope of a proof that covers all sizes of all axes."""
+_PYTHON = "Python code sees sizes by arithmetic and comparison alone, not by their types or by what JAX refuses"
+_EXCEPTIONS = 12
+"""Sizes that a proof leaves out are looked at one by one, up to this many."""
+_SECONDS = 5.0
+"""What the prover of a lemma about scalar functions may take."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _equal(left: tuple[sp.Expr, ...], right: tuple[sp.Expr, ...]) -> bool:
+    if all(equal_piecewise(a, b) for a, b in zip(left, right, strict=True)):
+        return True
+    told = [[e.replace(sp.atan2, _angle) for e in side] for side in (left, right)]
+    try:
+        return bool(prove_equal(told[0], told[1], _SECONDS))
+    except Exception:  # a prover that gives up has proved nothing
+        return False
+
+
+def _angle(y: Any, x: Any) -> sp.Expr:
+    """`atan2(a y, a x) = atan2(y, x)` for a > 0."""
+    shared = sp.gcd(y, x)
+    factor = sp.Mul(*(f for f in sp.Mul.make_args(shared) if f.is_positive))
+    return sp.atan2(sp.cancel(y / factor), sp.cancel(x / factor))
+
+
+def prove(left: Sequence[sp.Expr], right: Sequence[sp.Expr]) -> bool:
+    """Whether expressions in real symbols are equal: what the kernel asks about scalar functions."""
+    return _equal(tuple(left), tuple(right))
+
+
+_LEMMAS = Lemmas(prove)
 """Lemmas about scalar functions do not depend on the model: found once in a process."""
 
 
@@ -27,213 +72,346 @@ class Outcome:
     """What the laws said: a proof, or what stopped it.
 
     Attributes:
-        proved: whether the output is invariant for all sizes of the axes in `varied`.
+        proved: whether the kernel accepted the steps.
+        scope: what the proof covers.
         steps: one line a step, each with its lemma.
         assumptions: what the proof takes for granted.
         residual: why there is no proof.
         broken: the first tensor whose law breaks, with its place in the user's code.
-        varied, held: the axes whose sizes differed between the traces, and those that had to be the same.
+        opening: the sizes at which the model was traced: symbols, multiples of symbols, or integers.
+        derivation: the proof as data, a part for each trace: the sizes, and the steps.
     """
 
     proved: bool
+    scope: str = EVERY_WIDTH
     steps: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     residual: str | None = None
     broken: str | None = None
-    varied: tuple[str, ...] = ()
-    held: Mapping[str, int] = field(default_factory=dict)
-    traces: tuple[Trace, ...] = ()
+    opening: Mapping[str, int | str] = field(default_factory=dict)
+    derivation: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A trace written out: it does not depend on a claim, and is made once for each model."""
+
+    axes: Mapping[str, int | str]
+    trace: OpenTrace | Trace
+    sheet: Sheet
+    casts: int
+
+
+_KEPT: dict[int, tuple[Model, dict[Any, Opening | str]]] = {}
+"""The last models that were written out, by identity: several claims are made about one model."""
+
+
+def opened(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
+    """The model written out at these sizes, or why that cannot be done."""
+    if id(model) not in _KEPT or _KEPT[id(model)][0] is not model:
+        while len(_KEPT) >= 8:
+            del _KEPT[next(iter(_KEPT))]
+        _KEPT[id(model)] = (model, {})
+    made = _KEPT[id(model)][1]
+    key = tuple(axes.items())
+    if key not in made:
+        made[key] = _open(model, axes)
+    return made[key]
+
+
+def _open(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
+    try:
+        if all(isinstance(size, int) for size in axes.values()) and axes:
+            trace: OpenTrace | Trace = model.trace({a: int(n) for a, n in axes.items()})
+        else:
+            trace = model.open(axes)
+    except SizesMatter as error:
+        return f"the model cannot be traced with sizes that stay symbols ({error})"
+    except (ArchitectureError, ZeroDivisionError) as error:
+        return str(error)
+    try:
+        sheet, reader = write_sheet(trace, RULES)
+    except (NoLaw, QuotaxError, TooLarge) as error:
+        return f"no law for {str(error) or 'polynomials that are too large'}"
+    return Opening(axes, trace, sheet, reader.casts)
 
 
 def prove_for_every_width(model: Model, action: Action, progress: Callable[[str], None] = lambda line: None) -> Outcome:
-    """Try to prove invariance for all sizes of all axes; then, where the structure forbids it, with some axes held.
+    """Try to prove invariance for all sizes of all axes; where the trace does not allow that, with some of them fixed.
 
-    An axis over which the model loops in Python changes the list of operations with its size. Such axes are found one
-    by one and held at one size, and the proof then covers every size of the others only.
+    First every size is a symbol, then a multiple of one, for models of even widths. An axis over which the model loops
+    in Python has no trace with a symbol for its size: such axes are found one by one and held, and the proof then
+    covers every size of the others only. Last, all sizes are integers.
     """
-    first: Outcome | None = None
-    for held in _held(model):
-        traces = _traces(model, action.group, held)
-        if traces is None:
-            first = first or Outcome(False, residual="the model cannot be traced at three assignments of unequal sizes")
+    first: str | None = None
+    failed: Outcome | None = None
+    for axes in openings(model, action.group):
+        progress(f"laws at sizes {_axes_text(axes)}")
+        opening = opened(model, axes)
+        if isinstance(opening, str):
+            first = first or opening
             continue
-        progress(f"laws at sizes {' / '.join(str(dict(t.sizes)) for t in traces)}")
-        outcome, structural = _attempt(model, action, traces, held)
-        if outcome.proved or not structural:
-            if first is not None and outcome.proved:
-                note = f"the operations depend on the size of {', '.join(held)}: {first.residual}"
-                return Outcome(
-                    True, outcome.steps, (*outcome.assumptions, note), None, None, outcome.varied, outcome.held, traces
+        outcome = attempt(opening, model, action)
+        if outcome.proved:
+            outcome = _completed(outcome, opening, model, action)
+            held = [a for a, size in axes.items() if isinstance(size, int)]
+            if held and first:
+                return _noted(
+                    outcome, f"at other sizes of {', '.join(held)} the list of operations may differ: {first}"
                 )
             return outcome
-        first = first or outcome
-    assert first is not None
-    return first
+        if failed is None:
+            failed = outcome
+        if not any(isinstance(size, int) for size in axes.values()):
+            break  # it does trace for every width: smaller scopes would only hide why there is no proof
+    return failed or Outcome(False, residual=first or "the model cannot be traced")
 
 
-def _held(model: Model) -> Iterator[dict[str, int]]:
-    yield {}
+def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action) -> Outcome:
+    """The proof with the few sizes that its conditions leave out, each proved by a trace of its own."""
+    left = list(dict.fromkeys(e for c in conditions_of(opening) for e in exceptions(c)))
+    seen: list[tuple[str, int]] = []
+    parts = list(outcome.derivation)
+    for axis, size in left:
+        if opening.axes.get(axis) != axis or len(seen) >= _EXCEPTIONS:
+            continue
+        other = opened(model, {**opening.axes, axis: size})
+        if isinstance(other, str) or conditions_of(other):
+            continue
+        apart = attempt(other, model, action)
+        if apart.proved:
+            seen.append((axis, size))
+            parts += apart.derivation
+    notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
+    scope = scope_of(opening, seen)
+    return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
+
+
+def _elsewhere(held: Sequence[str], why: str) -> str:
+    return f"at other sizes of {', '.join(held)} the list of operations may differ: {why}"
+
+
+def _noted(outcome: Outcome, note: str) -> Outcome:
+    return dataclasses.replace(outcome, assumptions=(*outcome.assumptions, note))
+
+
+def openings(model: Model, group: Group | None) -> Iterator[dict[str, int | str]]:
+    """Sizes to trace at: symbols, multiples of symbols, one or two axes held, integers."""
     axes = model.axis_names
+    plain: dict[str, int | str] = {a: a for a in axes}
+    if group is not None and group.axis in axes and group.divisor > 1:
+        plain[str(group.axis)] = f"{group.divisor}*{group.axis}"
+    yield dict(plain)
+    if not axes:
+        return
+    for multiple in (2, 4):
+        for axis in axes:
+            if plain[axis] == axis and _needed(model, {axis: multiple}):
+                yield plain | {axis: f"{multiple}*{axis}"}
+    for multiple in (2, 4, 12):
+        if _needed(model, dict.fromkeys(axes, multiple)):
+            yield {a: f"{multiple}*{a}" for a in axes}
+    sizes = _distinct(axes, group)
     for count in (1, 2):
         for chosen in itertools.islice(itertools.combinations(axes, count), 12):
             if len(chosen) < len(axes):
-                yield {axis: 2 + k for k, axis in enumerate(chosen)}
+                yield plain | {a: sizes[a] for a in chosen}
+    yield dict(sizes)
 
 
-# --- the sizes of the traces
+def _needed(model: Model, multiples: Mapping[str, int]) -> bool:
+    """Whether the model exists at multiples of these numbers alone: it is refused where any of the axes is none.
 
-_SMALL = tuple(range(2, 40))
-_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103)
-
-
-def traces_for(model: Model) -> tuple[Trace, ...] | None:
-    """Traces of the model at three assignments of unequal sizes, if it has them."""
-    return _traces(model, None, {})
-
-
-def _traces(model: Model, group: Group | None, held: Mapping[str, int]) -> tuple[Trace, ...] | None:
-    """Three traces at unequal sizes: a small one, and two of large primes; axes that must be multiples are made so.
-
-    The sizes grow in the order of the axes in all three, because `einsum` chooses its order of contraction by size.
+    Without that, a branch on a size could be decided by asking for multiples, and the other sizes would be forgotten.
     """
-    axes = [a for a in model.axis_names if a not in held]
-
-    def sizes(turn: int, multiples: Mapping[str, int]) -> dict[str, int]:
-        out = dict(held)
-        for k, axis in enumerate(axes):
-            m = multiples.get(axis, 1)
-            pool = _SMALL if turn == 0 else _PRIMES
-            base = pool[(k + (0, 0, 5)[turn]) % len(pool)] + (100 * ((k + 5) // len(pool)) if turn else 0)
-            out[axis] = base * m if turn else max(2, base) * (m if base % m else 1)
-        return out
-
-    needed: dict[str, int] = {}
-    if group is not None and group.axis in axes and group.divisor > 1:
-        needed[str(group.axis)] = group.divisor
-    options: list[dict[str, int]] = [needed]
-    options += [{**needed, axis: 2} for axis in axes if axis not in needed]
-    options += [dict.fromkeys(axes, m) for m in (2, 4, 12)]
-    for multiples in options:
-        try:
-            made = tuple(model.trace(sizes(turn, multiples)) for turn in (0, 1, 2))
-        except (ArchitectureError, QuotaxError, ZeroDivisionError):
-            continue
-        return made
-    return None
+    sizes = {a: 12 * (2 + k) for k, a in enumerate(model.axis_names)}
+    for axis, multiple in multiples.items():
+        for other in (1, multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
+            try:
+                model.trace(sizes | {axis: other})
+            except (ArchitectureError, ZeroDivisionError):
+                continue
+            return False
+    return True
 
 
-def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
-    """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
-    traces = traces_for(model)
-    if traces is None:
-        return False, (), (), "the model cannot be traced at three assignments of unequal sizes"
-    sizes = ranges(traces, model.axis_names)
-    algebra = Algebra(sizes)
-    laws = Laws(algebra, _LEMMAS, len(traces))
-    arguments = [array(algebra, spec, sizes, len(traces), True) for spec in model.params]
-    arguments += [array(algebra, spec, sizes, len(traces), False) for spec in model.inputs]
-    try:
-        outputs = read_together([t.jaxpr for t in traces], laws, arguments)
-        for number, value in enumerate(outputs):
-            if isinstance(value, Constant):
-                zero = all(not a.any() for a in value.arrays)
-            else:
-                zero = not value.plain or not expanded(algebra, value.plain)
-            if not zero:
-                return False, (), (), f"output {number} is not zero as a polynomial in the model's tensors"
-    except (StructureDiffers, LawMissing, NoLaw, TooLarge) as error:
-        return False, (), (), str(error) or "the polynomials grew too large"
-    shown = "; ".join(", ".join(f"{a}={s}" for a, s in t.sizes.items()) for t in traces)
-    steps = (*(f"by {lemma}" for lemma in algebra.lemmas), "every output is the zero polynomial  [normal form]")
-    note = f"at every size the model is the list of operations that it is at the sizes traced ({shown})"
-    return True, steps, (note, *algebra.notes), ""
+def _distinct(axes: Sequence[str], group: Group | None) -> dict[str, int]:
+    """Small sizes, no two alike."""
+    out: dict[str, int] = {}
+    for axis in axes:
+        step = group.divisor if group is not None and group.axis == axis else 1
+        size = 2 * step if step > 1 else 2
+        while size in out.values():
+            size += step
+        out[axis] = size
+    return out
+
+
+def _axes_text(axes: Mapping[str, int | str]) -> str:
+    return ", ".join(f"{a}={n}" for a, n in axes.items()) or "fixed sizes"
 
 
 # --- one attempt
 
 
-def _attempt(model: Model, action: Action, traces: tuple[Trace, ...], held: Mapping[str, int]) -> tuple[Outcome, bool]:
-    """The proof at these traces, and whether what stopped it is their structure."""
-    sizes = ranges(traces, model.axis_names)
-    algebra = Algebra(sizes)
+def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
+    """The proof from this trace: found, then replayed by the kernel."""
+    sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
     element = element_of(action.group, sizes)
-    element.install(algebra)
-    laws = Laws(algebra, _LEMMAS, len(traces))
-    count = len(traces)
-    names = {extent: axis for axis, extent in sizes.items()}
-    specs = {spec.name: spec for spec in model.params}
+    names = {size: axis for axis, size in reversed(sizes.items())}
     try:
-        params = {spec.name: array(algebra, spec, sizes, count, True) for spec in model.params}
-        fixed = dict(params)
-        for entry in action.entries:
-            value = fixed[entry.name]
-            image = moved(algebra, element, entry, fixed, specs, sizes, count)
-            params[entry.name] = Tensor(value.dims, value.plain, image)
-            ((term, _),) = value.plain.items()
-            algebra.remember(value.plain, image)
-            laws.record(
-                f"{entry.name}[{_labels(term[0][1], names)}] becomes {poly_text(algebra, image, names)}  [the action]"
-            )
-        for name, value in fixed.items():
-            if params[name] is value:
-                algebra.remember(value.plain, value.plain)
-        inputs = [array(algebra, spec, sizes, count, False) for spec in model.inputs]
-        arguments = [*(params[spec.name] for spec in model.params), *inputs]
-        outputs = read_together([t.jaxpr for t in traces], laws, arguments)
-        return _compared(laws, outputs, traces, held, names), False
-    except StructureDiffers as error:
-        return Outcome(False, residual=str(error)), True
-    except (LawMissing, NoLaw) as error:
-        return Outcome(False, tuple(laws.steps), residual=f"no law for {error}", broken=_broken(laws)), False
+        claim = lambda algebra: claimed(opening.sheet, algebra, action, element, model, sizes)
+        found, said = find(opening.sheet, element, claim, _LEMMAS, prove)
+        settled = found.proof.settled()
+    except (NoLaw, Refused) as error:
+        return Outcome(False, residual=str(error), opening=opening.axes)
     except TooLarge:
-        return Outcome(False, tuple(laws.steps), residual="the polynomials grew too large", broken=_broken(laws)), False
-
-
-def _labels(at: tuple, names: dict[tuple[int, ...], str]) -> str:
-    return ",".join(names.get(i[2], "i") for i in at)
-
-
-def _broken(laws: Laws) -> str | None:
-    first = next(iter([*laws.breaks, *laws.open]), None)
-    return f"{first.what}, at {first.where}" if first else None
-
-
-def _compared(
-    laws: Laws, outputs: list, traces: tuple[Trace, ...], held: Mapping[str, int], names: dict[tuple[int, ...], str]
-) -> Outcome:
-    algebra = laws.algebra
-    for number, value in enumerate(outputs):
-        if isinstance(value, Constant) or value.invariant:
-            continue
-        plain, after = value.plain, value.moved
-        try:
-            difference = algebra.add(after, plain, -1)
-            if not expanded(algebra, difference):
-                continue
-        except TooLarge:
-            difference = algebra.add(after, plain, -1)
-        law = law_text(algebra, find_law(algebra, plain, after))
-        residual = f"output {number} becomes {law}; the difference is {poly_text(algebra, difference, names)}"
-        return Outcome(False, tuple(laws.steps), residual=residual, broken=_broken(laws), traces=traces)
+        return Outcome(False, residual="the polynomials grew too large", opening=opening.axes)
+    lines = (*_claim_lines(opening, found, said, names), *found.lines)
+    broken = found.breaks[0] if found.breaks else None
+    if not settled:
+        return Outcome(False, EVERY_WIDTH, lines, (), _residual(found, names), broken, opening.axes)
+    try:
+        data = encode(found.proof, found.steps)
+        accepted = replay(opening.sheet, element, claim, data, prove)
+    except (Refused, TooLarge) as error:
+        return Outcome(False, EVERY_WIDTH, lines, (), f"the kernel refused a step: {error}", broken, opening.axes)
+    if not accepted:
+        return Outcome(False, EVERY_WIDTH, lines, (), "the kernel did not accept the steps", broken, opening.axes)
     steps = (
-        *laws.steps,
-        *(f"by {lemma}" for lemma in algebra.lemmas),
+        *lines,
+        *(f"by {lemma}" for lemma in found.proof.algebra.lemmas),
         "every output is the same polynomial in the same tensors before and after  [normal form]",
+        f"the kernel replayed {len(found.steps)} steps",
     )
-    varied = tuple(axis for axis, extent in names_of(traces).items() if len(set(extent)) > 1)
-    shown = "; ".join(", ".join(f"{a}={s}" for a, s in t.sizes.items()) for t in traces)
-    assumptions = [
-        f"at every size the model is the list of operations that it is at the sizes traced ({shown})",
-        "denominators are not zero, and what stands under a root or a logarithm is in its domain",
-        *algebra.notes,
-    ]
-    for axis, extent in names_of(traces).items():
-        common = next((m for m in (12, 4, 2) if all(s % m == 0 for s in extent)), 1)
-        if common > 1 and len(set(extent)) > 1:
-            assumptions.append(f"{axis} is a multiple of {common}, as at the sizes traced")
-    return Outcome(True, steps, tuple(assumptions), varied=varied, held=dict(held), traces=traces)
+    part = {"sizes": dict(opening.axes), "steps": data}
+    return Outcome(True, scope_of(opening), steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
 
 
-def names_of(traces: tuple[Trace, ...]) -> dict[str, tuple[int, ...]]:
-    """The sizes of every axis in each trace."""
-    return {axis: tuple(t.sizes[axis] for t in traces) for axis in traces[0].sizes}
+def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | None:
+    """The scope of a derivation when the kernel accepts it against the model, traced and written out again."""
+    parts: list[Opening] = []
+    for part in derivation:
+        opening = _open(model, part["sizes"])
+        if isinstance(opening, str):
+            return None
+        sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
+        element = element_of(action.group, sizes)
+        claim = lambda algebra, o=opening, e=element, s=sizes: claimed(o.sheet, algebra, action, e, model, s)
+        try:
+            if not replay(opening.sheet, element, claim, part["steps"], prove):
+                return None
+        except (Refused, TooLarge, NoLaw):
+            return None
+        parts.append(opening)
+    seen = [(a, n) for o in parts[1:] for a, n in o.axes.items() if isinstance(n, int)]
+    return scope_of(parts[0], seen)
+
+
+def scope_of(opening: Opening, seen: Sequence[tuple[str, int]] = ()) -> str:
+    """What a proof from this trace covers, when these sizes of axes have proofs of their own."""
+    held = {a: n for a, n in opening.axes.items() if isinstance(n, int)}
+    varied = [a for a in opening.axes if a not in held]
+    if held and not varied:
+        return f"widths ({sizes_text(held)})"
+    left = [c for c in conditions_of(opening) if any(e not in seen for e in exceptions(c) or [None])]
+    shown = f" with {', '.join(left)}" if left else ""
+    if not held:
+        return EVERY_WIDTH + shown
+    at = ", ".join(f"{axis}={size}" for axis, size in held.items())
+    return f"every width of {', '.join(varied)} at {at}{shown}"
+
+
+def conditions_of(opening: Opening) -> tuple[str, ...]:
+    """What sizes have to be for the trace to be the model: what Python asked, and entries that have to exist."""
+    return (*getattr(opening.trace, "conditions", ()), *opening.sheet.conditions)
+
+
+def exceptions(condition: str) -> list[tuple[str, int]]:
+    """The few sizes of one axis that a condition leaves out: of `h ≥ 3` one and two, of `h ≠ 64` that one."""
+    least = re.fullmatch(r"(\w+) ≥ (\d+)", condition)
+    if least is not None:
+        return [(least[1], n) for n in range(1, int(least[2]))]
+    unequal = re.fullmatch(r"(\w+) ≠ (\d+)", condition)
+    return [] if unequal is None else [(unequal[1], int(unequal[2]))]
+
+
+def assumptions_of(opening: Opening) -> tuple[str, ...]:
+    """What every proof from this trace takes for granted."""
+    casts = f": {opening.casts} casts between floating-point types are read away" if opening.casts else ""
+    out = [f"numbers are exact reals{casts}", *opening.sheet.assumptions]
+    if isinstance(opening.trace, OpenTrace):
+        out.append(_PYTHON)
+        out += [f"{line}, and computes one number of it by one formula" for line in opening.trace.asked]
+    for axis, size in opening.axes.items():
+        if isinstance(size, str) and size != axis:
+            multiple = size.split("*")[0]
+            out.append(f"every even {axis}" if multiple == "2" else f"every {axis} that is a multiple of {multiple}")
+    return tuple(out)
+
+
+def _claim_lines(opening: Opening, found: Found, claim: Mapping[str, Any], names: Any) -> list[str]:
+    atoms = opening.sheet.atoms
+    lines = []
+    for name, image in claim.items():
+        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atoms[opening.sheet.parameters[name]].slots))
+        shown = poly_text(found.proof.algebra, image, names)
+        lines.append(f"{name}[{at}] becomes {shown}  [the action]")
+    return lines
+
+
+def _residual(found: Found, names: Any) -> str:
+    proof = found.proof
+    for guard in proof.sheet.guards:
+        if guard.predicate is None or proof.moved(dict(guard.predicate)) != proof.plain(dict(guard.predicate)):
+            return f"the model has a value where this does not hold, so it cannot be assumed: {guard.condition}"
+    for number, output in enumerate(proof.sheet.outputs):
+        plain, moved = proof.plain(output), proof.moved(output)
+        if not proof.same(plain, moved):
+            law = law_text(proof.algebra, find_law(proof.algebra, plain, moved))
+            difference = proof.algebra.add(moved, plain, -1)
+            return f"output {number} becomes {law}; the difference is {poly_text(proof.algebra, difference, names)}"
+    return "a loop was left open"
+
+
+def guarded(model: Model, sizes: Mapping[str, int]) -> str | None:
+    """Why an identity of formulas is no proof at these sizes: the model has values where formulas have none.
+
+    `isnan` and its like are constants to a formula. Where the model cannot be written out, any of them will do.
+    """
+    opening = opened(model, dict(sizes))
+    if isinstance(opening, Opening):
+        found = [g.condition for g in opening.sheet.guards if g.predicate is None]
+        return f"the model has a value where this does not hold: {found[0]}" if found else None
+    return "the model looks whether values are finite" if _looks(model.trace(sizes).jaxpr.jaxpr) else None
+
+
+def _looks(jaxpr: Any) -> bool:
+    for equation in jaxpr.eqns:
+        same = equation.primitive.name in ("eq", "ne") and equation.invars[0] is equation.invars[1]
+        if same or equation.primitive.name == "is_finite":
+            return True
+        if any(_looks(b) for v in equation.params.values() for b in bodies(v)):
+            return True
+    return False
+
+
+# --- zero
+
+
+def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
+    """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
+    opening = opened(model, {a: a for a in model.axis_names})
+    if isinstance(opening, str):
+        return False, (), (), opening
+    if opening.sheet.guards or conditions_of(opening):
+        return False, (), (), "the model chooses by a value, or by a size"
+    proof = Proof(opening.sheet, Element("positive", None, None), prove)
+    for number, output in enumerate(opening.sheet.outputs):
+        try:
+            if proof.written_out(output):
+                return False, (), (), f"output {number} is not zero as a polynomial in the model's tensors"
+        except TooLarge:
+            return False, (), (), "the polynomials grew too large"
+    steps = (*(f"by {lemma}" for lemma in proof.algebra.lemmas), "every output is the zero polynomial  [normal form]")
+    return True, steps, assumptions_of(opening), ""

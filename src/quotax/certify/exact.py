@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace
-from quotax.certify.numerical import find_witness, token_bound, transform
+from quotax.certify.every_width import guarded
+from quotax.certify.numerical import find_witness, precision_notes, token_bound, transform
 from quotax.certify.towers import Verdict, prove_equal
-from quotax.certify.widths import sizes_text, traceable, trial_sizes
+from quotax.certify.widths import at_sizes, for_exact_proofs, sizes_text, traceable
+from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.symmetry import Action
 
@@ -28,16 +30,20 @@ def certify_at_widths(
     budget_seconds: float = 20.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
-    searched: bool = False,
+    searched: Sequence[Trace] = (),
 ) -> Certificate:
     """Prove or refute that `f(g . theta, x) = f(theta, x)` at small widths.
 
     A counterexample is looked for first. If none turns up, the identity is proved for all parameters, inputs and
     group elements of each width, in exact arithmetic. The budget is for one width; a width that it does not suffice
-    for is not in the scope, and the certificate is undecided when none is. `searched` says that the counterexample has
-    been looked for already.
+    for is not in the scope, and the certificate is undecided when none is. `searched` are traces at which a
+    counterexample has been looked for already.
     """
-    traces = traceable(model, [dict(s) for s in sizes] if sizes else trial_sizes(model, action.group))
+    if sizes:
+        traces = at_sizes(model, [dict(s) for s in sizes])
+    else:
+        tried = searched or traceable(model, action.group, f"verify({model.name}, ...)")
+        traces = for_exact_proofs(model, action.group, tried)
     claim = claim_of(model, action)
     rng = np.random.default_rng(seed)
     for trace in traces:
@@ -45,12 +51,20 @@ def certify_at_widths(
         progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
         witness = None if searched else find_witness(trace, action, rng, draws)
         if witness is not None:
-            steps = (f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}",)
+            differ = f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"
+            steps = (differ, *precision_notes(trace))
             return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", steps, witness=witness)
     proved, steps, lemmas, assumptions, failure = [], [], {}, {}, None
     for trace in traces:
         progress(f"proving at {sizes_text(trace.sizes)}")
-        verdict, cases = _prove(trace, action, time.monotonic() + budget_seconds)
+        guard = guarded(model, trace.sizes)
+        if guard is not None:
+            failure = f"at {sizes_text(trace.sizes)}: {guard}"
+            continue
+        try:
+            verdict, cases = _prove(trace, action, time.monotonic() + budget_seconds)
+        except UnsupportedPrimitiveError as error:
+            verdict, cases = Verdict(False, residual=str(error)), ""
         if not verdict:
             failure = f"at {sizes_text(trace.sizes)}: {verdict.residual}"
             continue

@@ -84,7 +84,7 @@ def shared_nodes(left: Sequence[sp.Expr], right: Sequence[sp.Expr]) -> frozenset
 
 
 def _signature(value: Values) -> tuple[float, ...] | None:
-    if value is None or value.dtype != float or not np.all(np.isfinite(value)) or value[0] == 0:
+    if value is None or value.ndim != 1 or value.dtype != float or not np.all(np.isfinite(value)) or value[0] == 0:
         return None
     ratio = value / value[0]
     if np.ptp(ratio) < 1e-9:

@@ -1,22 +1,25 @@
-"""A claim in the laws domain: parameters and inputs as atoms, and the action as polynomials in them."""
+"""A claim in the kernel's words: the group element, and what the action makes of each parameter as a polynomial."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, AxisFactor, Trace
-from quotax.interpret.laws import indices as ix
-from quotax.interpret.laws.algebra import Algebra, Poly
-from quotax.interpret.laws.elements import Element
-from quotax.interpret.laws.indices import Index, Range
-from quotax.interpret.laws.pointwise import exponential, logarithm
-from quotax.interpret.laws.tensors import Dims, NoLaw, Tensor, flat, free_indices, place
+from quotax.artifacts import ArraySpec, AxisFactor, Model
+from quotax.interpret.laws import NoLaw
+from quotax.kernel.elements import Element, Kind
+from quotax.kernel.indices import Fixed, Free, Index
+from quotax.kernel.laws import exponential, logarithm
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
+from quotax.kernel.sheet import Sheet
+from quotax.kernel.sizes import ONE, ZERO, Size
 from quotax.symmetry import (
     ELEMENT,
     INVERSE,
+    Action,
     ComplexScaling,
     Diagonal,
     Entry,
@@ -28,20 +31,14 @@ from quotax.symmetry import (
     variable,
 )
 
-_SUMMED = 60_000
-"""Places of the summed indices of an entry, away from those of dimensions."""
+Sizes = Mapping[str, Size]
 
 
-def ranges(traces: tuple[Trace, ...], axes: tuple[str, ...]) -> dict[str, Range]:
-    """The range of every named axis."""
-    return {axis: tuple(t.sizes[axis] for t in traces) for axis in axes}
-
-
-def element_of(group: Group, sizes: Mapping[str, Range]) -> Element:
-    """What the laws domain needs to know of a group."""
+def element_of(group: Group, sizes: Sizes) -> Element:
+    """What the kernel needs to know of a group."""
     each = sizes[group.each] if group.each else None
     axis = sizes[group.axis] if group.axis else None
-    pairs = "adjacent"
+    pairs, kind = "adjacent", "nonzero"
     if isinstance(group, ComplexScaling):
         kind, pairs = "complex", group.pairs
     elif isinstance(group, Permutation):
@@ -56,69 +53,52 @@ def element_of(group: Group, sizes: Mapping[str, Range]) -> Element:
         kind = "sign"
     elif isinstance(group, PositiveDiagonal) and not isinstance(group, Diagonal):
         kind = "positive"
-    else:
-        kind = "nonzero"
-    return Element(kind, each, axis, pairs)
+    return Element(_kind(kind), each, axis, pairs)
 
 
-def dims_of_spec(spec: ArraySpec, sizes: Mapping[str, Range], traces: int) -> tuple[Dims, list[list[Range]]]:
-    """The dimensions of an array, and for each all factors, also those of size one."""
-    full = [[_range(f, sizes, traces) for f in axis] for axis in spec.axes]
-    return tuple(tuple(r for r in axis if not ix.trivial(r)) for axis in full), full
+def _kind(kind: str) -> Kind:
+    return kind  # type: ignore[return-value]  # one of the literals by construction
 
 
-def _range(factor: AxisFactor, sizes: Mapping[str, Range], traces: int) -> Range:
-    return (factor,) * traces if isinstance(factor, int) else sizes[factor]
+def claimed(
+    sheet: Sheet, algebra: Algebra, action: Action, element: Element, model: Model, sizes: Sizes
+) -> dict[str, Poly]:
+    """What the action makes of the parameters that it names, in the slots of their atoms."""
+    specs = {spec.name: spec for spec in model.params}
+    numbers = {variable(name): number for name, number in sheet.parameters.items()}
+    return {
+        entry.name: _Reader(algebra, element, numbers, entry, sizes).image(specs[entry.name])
+        for entry in action.entries
+    }
 
 
-def array(algebra: Algebra, spec: ArraySpec, sizes: Mapping[str, Range], traces: int, parameter: bool) -> Tensor:
-    """A parameter or an input as a tensor that nothing moves."""
-    dims, _ = dims_of_spec(spec, sizes, traces)
-    labels = flat(free_indices(dims))
-    slots = [label[2] for label in labels]
-    kind, sign, data = "parameter" if parameter else "input", "real", None
-    if spec.kind == "tokens":
-        assert spec.below is not None
-        kind, sign, data = "tokens", "nonnegative", _range(spec.below, sizes, traces)
-    elif spec.kind == "mask":
-        sign = "boolean"
-    made = algebra.atom((kind, spec.name), kind, spec.name, slots, sign=sign, data=data)
-    poly: Poly = {((made.number, tuple(labels), 1),): Fraction(1)}
-    return Tensor(dims, poly, poly)
-
-
-def moved(
-    algebra: Algebra, element: Element, entry: Entry, params: Mapping[str, Tensor], specs: Mapping[str, ArraySpec],
-    sizes: Mapping[str, Range], traces: int,
-) -> Poly:  # fmt: skip
-    """What the action makes of a parameter, in the free indices of its dimensions."""
-    _, full = dims_of_spec(specs[entry.name], sizes, traces)
-    names: dict[sp.Symbol, Index] = {}
-    symbols = iter(entry.indices)
-    for d, axis in enumerate(full):
-        kept = 0
-        for extent in axis:
-            symbol = next(symbols)
-            if ix.trivial(extent):
-                names[symbol] = ix.fixed(0, extent)
-            else:
-                names[symbol] = place(d, kept, extent)
-                kept += 1
-    reader = _Reader(algebra, element, params, entry, sizes, traces)
-    return reader.visit(sp.sympify(entry.expression), names)
+def _extent(factor: AxisFactor, sizes: Sizes) -> Size:
+    return Size.of(factor) if isinstance(factor, int) else sizes[factor]
 
 
 class _Reader:
     """An entry's expression as a polynomial."""
 
     def __init__(
-        self, algebra: Algebra, element: Element, params: Mapping[str, Tensor], entry: Entry,
-        sizes: Mapping[str, Range], traces: int,
-    ) -> None:  # fmt: skip
+        self, algebra: Algebra, element: Element, numbers: Mapping[str, int], entry: Entry, sizes: Sizes
+    ) -> None:
         self.algebra, self.element, self.entry = algebra, element, entry
-        self.params = {variable(name): value for name, value in params.items()}
-        self.sizes, self.traces = sizes, traces
+        self.numbers, self.sizes = numbers, sizes
         self.count = 0
+
+    def image(self, spec: ArraySpec) -> Poly:
+        """What the parameter becomes; a factor of size one has no slot."""
+        names: dict[sp.Symbol, Index] = {}
+        kept = 0
+        symbols = iter(self.entry.indices)
+        for factor in (f for axis in spec.axes for f in axis):
+            symbol, extent = next(symbols), _extent(factor, self.sizes)
+            if extent == ONE:
+                names[symbol] = Fixed(ZERO, ONE)
+            else:
+                names[symbol] = slot(kept, extent)
+                kept += 1
+        return self.visit(sp.sympify(self.entry.expression), names)
 
     def visit(self, expression: sp.Expr, names: Mapping[sp.Symbol, Index]) -> Poly:
         algebra = self.algebra
@@ -126,7 +106,9 @@ class _Reader:
             value = Fraction(int(expression.p), int(expression.q))
             return {(): value} if value else {}
         if expression.is_number:
-            return algebra.number([float(expression)] * self.traces)
+            sign = "positive" if expression.is_positive else "real"
+            made = algebra.atoms.make(("real", expression), "number", str(expression), (), sign=sign)
+            return algebra.entry(made, ())
         if isinstance(expression, sp.Symbol):
             return self.array(expression.name, ())
         if isinstance(expression, sp.Indexed):
@@ -140,7 +122,7 @@ class _Reader:
                 out = algebra.add(out, self.visit(part, names))
             return out
         if isinstance(expression, sp.Mul):
-            out = {(): Fraction(1)}
+            out = UNIT
             for part in expression.args:
                 out = algebra.multiply(out, self.visit(part, names))
             return out
@@ -154,8 +136,8 @@ class _Reader:
             inner = self.visit(expression.args[0], names)
             if len(inner) == 1:
                 ((term, coefficient),) = inner.items()
-                positive = all(algebra.atoms[a].sign == "positive" for a, _, _ in term)
-                found = logarithm(algebra, coefficient, term, self.traces) if positive and coefficient > 0 else None
+                positive = coefficient > 0 and all(algebra.atoms[a].sign == "positive" for a, _, _ in term)
+                found = logarithm(algebra, coefficient, term) if positive else None
                 if found is not None and not algebra.bound_in(term):
                     return found
         raise NoLaw(f"the action of {self.entry.name!r} is not polynomial in g: {self.entry.text}")
@@ -163,24 +145,21 @@ class _Reader:
     def array(self, name: str, at: tuple[Index, ...]) -> Poly:
         if name in (ELEMENT, INVERSE):
             return self.element.entry(self.algebra, at, name == INVERSE)
-        value = self.params[name]
-        ((term, _),) = value.plain.items()
-        number = term[0][0]
-        kept = tuple(i for i in at if not (i[0] == ix.FIXED and ix.trivial(i[2])))
-        return self.algebra.normal(1, [(number, kept, 1)])
+        kept = tuple(i for i in at if not (isinstance(i, Fixed) and i.extent == ONE))
+        return self.algebra.normal(1, [(self.numbers[name], kept, 1)])
 
     def total(self, expression: sp.Sum, names: Mapping[sp.Symbol, Index]) -> Poly:
         inner = dict(names)
-        labels = []
+        summed: list[Index] = []
         for symbol, *_ in expression.limits:
-            extent = _range(self.entry.factors[symbol], self.sizes, self.traces)
-            if ix.trivial(extent):
-                inner[symbol] = ix.fixed(0, extent)
+            extent = _extent(self.entry.factors[symbol], self.sizes)
+            if extent == ONE:
+                inner[symbol] = Fixed(ZERO, ONE)
                 continue
-            inner[symbol] = place(_SUMMED + self.count, 0, extent)
             self.count += 1
-            labels.append(inner[symbol])
-        return self.algebra.total(self.visit(expression.function, inner), labels)
+            inner[symbol] = Free((-3, self.count), extent)
+            summed.append(inner[symbol])
+        return self.algebra.total(self.visit(expression.function, inner), summed)
 
     def power(self, base: Poly, exponent: sp.Rational) -> Poly:
         power = Fraction(int(exponent.p), int(exponent.q))
@@ -189,16 +168,11 @@ class _Reader:
             ((term, coefficient),) = base.items()
             positive = coefficient > 0 and all(self.algebra.atoms[a].sign == "positive" for a, _, _ in term)
             if not self.algebra.bound_in(term) and (whole or positive):
-                number: Poly = (
-                    {(): coefficient ** int(power)}
-                    if whole
-                    else self.algebra.number([float(coefficient) ** float(power)] * self.traces)
-                )
-                return self.algebra.multiply(
-                    number, self.algebra.normal(1, [(a, at, p * (int(power) if whole else power)) for a, at, p in term])
-                )
+                number: Poly = {(): coefficient ** int(power)} if whole else self.algebra.root(coefficient, power)
+                exact: Any = int(power) if whole else power
+                return self.algebra.multiply(number, self.algebra.normal(1, [(a, at, p * exact) for a, at, p in term]))
         if whole and 0 < power <= 6:
-            out: Poly = {(): Fraction(1)}
+            out = UNIT
             for _ in range(int(power)):
                 out = self.algebra.multiply(out, base)
             return out

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace, Witness
-from quotax.certify.every_width import Outcome, prove_for_every_width
+from quotax.certify.every_width import Outcome, accepts, prove_for_every_width
 from quotax.certify.exact import certify_at_widths, claim_of
-from quotax.certify.numerical import check_numerically, find_float_witness, find_witness
-from quotax.certify.widths import sizes_text, traceable, trial_sizes
-from quotax.errors import ArchitectureError, QuotaxError
+from quotax.certify.numerical import check_numerically, find_float_witness, find_witness, precision_notes
+from quotax.certify.widths import sizes_text, traceable
+from quotax.errors import QuotaxError
 from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
-
-EVERY_WIDTH = "every width"
-"""The scope of a proof that covers all sizes of all axes."""
 
 
 def certify(
@@ -42,7 +39,17 @@ def certify(
         made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
     else:
         made = _ladder(model, action, progress=progress, **settings)
+    if made.derivation:
+        return dataclasses.replace(made, recipe=lambda: _replayed(model, action, made))
     return dataclasses.replace(made, recipe=lambda: certify(model, action, sizes=sizes, **settings))
+
+
+def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:
+    """The certificate as far as the kernel accepts its steps again."""
+    scope = accepts(model, action, made.derivation)
+    if scope is None:
+        return dataclasses.replace(made, status="undecided", scope="no width", residual="the kernel refuses the steps")
+    return dataclasses.replace(made, scope=scope)
 
 
 def _ladder(
@@ -59,42 +66,39 @@ def _ladder(
 
     def refuted(witness: Witness, trace: Trace) -> Certificate:
         steps = [f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"]
+        steps += precision_notes(trace)
         steps += _first_break(prove_for_every_width(model, action))
         steps += surviving(model, action)
         return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", tuple(steps), witness=witness)
 
-    small: list[Trace] = []
-    refusal: ArchitectureError | None = None
-    try:
-        small = traceable(model, trial_sizes(model, action.group))
-    except ArchitectureError as error:
-        refusal = error
-    for trace in small:
+    traces = traceable(model, action.group, f"verify({model.name}, ...)")
+    for trace in traces[:2]:
         action.group.check_sizes(trace.sizes)
         progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
         witness = find_witness(trace, action, rng, draws)
         if witness is not None:
             return refuted(witness, trace)
     outcome = prove_for_every_width(model, action, progress)
-    if refusal is not None and not outcome.traces:
-        raise refusal
-    for trace in outcome.traces[1:2]:
+    for trace in traces[2:]:
         witness = find_float_witness(trace, action, rng, draws=1)
         if witness is not None:
             return refuted(witness, trace)
     if outcome.proved:
-        return Certificate(claim, "proved", _scope(outcome), outcome.steps, outcome.assumptions)
+        return Certificate(
+            claim, "proved", outcome.scope, outcome.steps, outcome.assumptions,
+            derivation=outcome.derivation,
+        )  # fmt: skip
     progress(f"no proof for every width: {outcome.residual}")
     fallback = certify_at_widths(
-        model, action, draws=draws, budget_seconds=budget_seconds, seed=seed, progress=progress, searched=True
+        model, action, draws=draws, budget_seconds=budget_seconds, seed=seed, progress=progress, searched=traces
     )
     note = f"not established for every width: {outcome.residual}"
     if fallback.status == "proved":
         return dataclasses.replace(fallback, assumptions=(*fallback.assumptions, note))
     if fallback.status == "refuted":
         return fallback
-    worst = max((check_numerically(trace, action, rng) for trace in small), default=float("nan"))
-    scope = "numerical checks at " + " and ".join(f"({sizes_text(t.sizes)})" for t in small)
+    worst = max((check_numerically(trace, action, rng) for trace in traces[:2]), default=float("nan"))
+    scope = "numerical checks at " + " and ".join(f"({sizes_text(t.sizes)})" for t in traces[:2])
     residual = f"{note}; {fallback.residual}; the largest relative difference found is {worst:.2g}"
     steps = (*fallback.steps, *_first_break(outcome))
     return Certificate(claim, "undecided", scope, steps, fallback.assumptions, residual=residual)
@@ -110,7 +114,7 @@ def surviving(model: Model, action: Action) -> list[str]:
         except QuotaxError:
             continue
         if outcome.proved:
-            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {_scope(outcome)}"]
+            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {outcome.scope}"]
     return []
 
 
@@ -122,16 +126,9 @@ _SUBGROUPS: dict[type[Group], tuple[type[Group], ...]] = {
 """Subgroups whose elements have the same form, largest first."""
 
 
-def _scope(outcome: Outcome) -> str:
-    if not outcome.held:
-        return EVERY_WIDTH
-    held = ", ".join(f"{axis}={size}" for axis, size in outcome.held.items())
-    return f"every width of {', '.join(outcome.varied)} at {held}"
-
-
 def _first_break(outcome: Outcome) -> list[str]:
     if outcome.broken is not None:
         return [f"the first law to break: {outcome.broken}"]
-    if outcome.residual is not None and outcome.traces:
+    if outcome.residual is not None:
         return [f"the laws hold up to the output: {outcome.residual}"]
     return []

@@ -1,63 +1,118 @@
-"""The small sizes at which a claim is tried: traces there are cheap, and a false claim rarely survives two of them."""
+"""The sizes at which a claim is tried: small ones, no two alike, and one assignment of larger ones."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model, Trace
 from quotax.errors import ArchitectureError
+from quotax.interpret.coincidence import coinciding, refusal, unequal
 from quotax.symmetry import Group, Permutation
 
 Sizes = dict[str, int]
 
-
 _ENTRIES = 48
-"""A second width may have at most this many symbols: exact proofs grow fast with them."""
+"""A second width of an exact proof may have at most this many symbols: such proofs grow fast with them."""
+_TRIES = 60
+"""Assignments of unequal sizes that are tried before equal ones are looked at."""
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103)
 
 
-def trial_sizes(model: Model, group: Group) -> list[Sizes]:
-    """Two assignments: every axis 2, then as many axes 3 as the number of symbols allows.
+def trial_sizes(model: Model, group: Group | None) -> list[Sizes]:
+    """Two assignments of small unequal sizes, and one of larger ones.
 
-    A matrix of symbols stays 2 by 2, because its inverse grows fast. Permutations start at 3, where the first element
+    A matrix of symbols is kept small, because its inverse grows fast. Permutations start at 3, where the first element
     that is not its own inverse lives; what acts on pairs stays even.
     """
-    first = dict.fromkeys(model.axis_names, 2)
-    kept = {group.each} if group.each else set()
-    if group.axis is not None:
-        permutes = isinstance(group, Permutation)
-        first[group.axis] = 3 if permutes else 2 * group.divisor
-        if group.layout == "matrix":
-            kept.add(group.axis)
-    second = dict(first)
-    for axis in model.axis_names:
-        larger = second | {axis: 3}
-        if axis not in kept and _entries(model, larger) <= _ENTRIES:
-            second = larger
-    return [first, second] if first != second else [first]
+    return [_base(model, group, 2), _base(model, group, 3), _large(model, group)]
 
 
-def _entries(model: Model, sizes: Sizes) -> int:
-    return sum(math.prod(spec.shape(sizes)) for spec in (*model.params, *model.inputs))
+def _base(model: Model, group: Group | None, least: int) -> Sizes:
+    sizes: Sizes = {}
+    acted = None if group is None else group.axis
+    for axis in sorted(model.axis_names, key=lambda a: a != acted):
+        if axis == acted:
+            size = 3 if isinstance(group, Permutation) else least * _divisor(group)
+        else:
+            size = next(n for n in itertools.count(least) if n not in sizes.values())
+        sizes[axis] = size
+    return {axis: sizes[axis] for axis in model.axis_names}
 
 
-def traceable(model: Model, sizes: list[Sizes]) -> list[Trace]:
-    """The traces at those of `sizes` that the model accepts; the first refusal is raised when it accepts none."""
+def _large(model: Model, group: Group | None) -> Sizes:
+    """Unequal primes that grow in the order of the axes, even where the group needs pairs."""
+    acted = None if group is None else group.axis
+    return {
+        axis: (_PRIMES[k % len(_PRIMES)] + 100 * (k // len(_PRIMES))) * (_divisor(group) if axis == acted else 1)
+        for k, axis in enumerate(model.axis_names)
+    }
+
+
+def _divisor(group: Group | None) -> int:
+    return 1 if group is None else group.divisor
+
+
+def traceable(model: Model, group: Group | None, call: str) -> list[Trace]:
+    """The traces of a small, a second and a larger assignment; refused when no unequal sizes are accepted.
+
+    The larger one asks of the axes what the small one had to: even ones, multiples, products.
+    """
     traces: list[Trace] = []
-    refusal: ArchitectureError | None = None
+    cause: ArchitectureError | None = None
+    for base in trial_sizes(model, group):
+        for sizes in itertools.islice(unequal(base), _TRIES):
+            if group is not None and group.axis is not None and sizes[group.axis] % group.divisor:
+                continue
+            try:
+                traces.append(model.trace(sizes))
+            except ArchitectureError as error:
+                cause = cause or error
+                continue
+            break
+        if not traces:
+            break
+    if not traces:
+        assert cause is not None
+        separation = coinciding(model.trace, model.axis_names)
+        if separation is not None and separation.together:
+            raise refusal(call, separation, (*model.params, *model.inputs), cause)
+        if separation is not None:
+            return [model.trace(separation.sizes)]
+        raise ArchitectureError(
+            f"`{call}`: the model cannot be traced at any of the small sizes that were tried. "
+            f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {cause}"
+        ) from cause
+    return traces
+
+
+def at_sizes(model: Model, sizes: Sequence[Mapping[str, int]]) -> list[Trace]:
+    """The traces at stated sizes that the model accepts; the first refusal is raised when it accepts none."""
+    traces: list[Trace] = []
+    refused: ArchitectureError | None = None
     for assignment in sizes:
         try:
             traces.append(model.trace(assignment))
         except ArchitectureError as error:
-            refusal = refusal or error
-    if not traces and refusal is not None:
-        raise ArchitectureError(
-            f"`verify({model.name}, ...)`: the model cannot be traced at the small sizes that were tried. "
-            f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {refusal}"
-        ) from refusal
+            refused = refused or error
+    if not traces and refused is not None:
+        raise refused
     return traces
 
 
+def for_exact_proofs(model: Model, group: Group | None, traces: Sequence[Trace]) -> list[Trace]:
+    """Those of the small traces at which an exact proof may end."""
+    small = [
+        t for t in traces[1:2] if (group is None or group.layout != "matrix") and _entries(model, t.sizes) <= _ENTRIES
+    ]
+    return [*traces[:1], *small]
+
+
+def _entries(model: Model, sizes: Mapping[str, int]) -> int:
+    return sum(math.prod(spec.shape(sizes)) for spec in (*model.params, *model.inputs))
+
+
 def sizes_text(sizes: Mapping[str, int]) -> str:
-    """For example `h=2, x=2, y=2`."""
+    """For example `h=2, x=3, y=4`."""
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"

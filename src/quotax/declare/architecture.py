@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, AxisFactor, Trace
+from quotax.artifacts import ArraySpec, AxisFactor, OpenTrace, Trace
 from quotax.declare.axes import parse_inputs, parse_params
 from quotax.declare.initialisers import Initialiser, check_overrides
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError
-from quotax.interpret import symbolic_outputs, symbols_for, trace
+from quotax.interpret import open_trace, symbolic_outputs, symbols_for, trace
 
 
 def architecture(
@@ -72,6 +72,7 @@ class Architecture:
         self._takes_sizes = _check_signature(function, self.name, inputs)
         self.function = function
         self._traces: dict[tuple[tuple[str, int], ...], Trace] = {}
+        self._open: dict[tuple[tuple[str, int | str], ...], OpenTrace] = {}
         self.__doc__ = function.__doc__
 
     @property
@@ -103,6 +104,13 @@ class Architecture:
             named = functools.wraps(self.function, updated=())(function)
             self._traces[key] = trace(named, self.params, self.inputs, checked)
         return self._traces[key]
+
+    def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
+        """The model's jaxpr with sizes that stay symbols: `{"h": "h", "k": "2*k", "head": 2}`, made once and kept."""
+        key = tuple(axes.items())
+        if key not in self._open:
+            self._open[key] = open_trace(self.call, self.params, self.inputs, axes)
+        return self._open[key]
 
     def expression(self, **sizes: int) -> Any:
         """The outputs at these sizes, as SymPy expressions of the parameters and inputs.

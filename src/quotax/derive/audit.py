@@ -11,15 +11,19 @@ import sympy as sp
 
 from quotax.artifacts import Model, Trace
 from quotax.derive import linear
-from quotax.derive.fields import fields_at, random_point
-from quotax.derive.running import GAP, Running
+from quotax.derive.fields import algebra_basis, fields_at, random_point
+from quotax.derive.floats import float_fields
+from quotax.derive.places import ANYWHERE
+from quotax.derive.running import GAP, MOST_POINTS, Rank, Running, counted
 from quotax.derive.sampling import batches
-from quotax.derive.unnamed import FieldFamily
+from quotax.derive.unnamed import FieldFamily, Leftover
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.symmetry import Action
 
 LARGEST = 2500
 """With more parameters than this the rank of the Jacobian is not computed."""
+
+NOWHERE = "no point was found at which all outputs are numbers with finite derivatives"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Audit:
     actions: tuple[Action, ...] = field(repr=False, compare=False)
     flatness: float | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    inert: tuple[str, ...] = ()
+    unproved: int = 0
 
     @property
     def flat(self) -> int | None:
@@ -66,19 +72,21 @@ class Audit:
         """A random float64 point, and an orthonormal basis (rows) of its flat directions orthogonal to the orbit."""
         if self.rank is None:
             raise SymmetryError(
-                f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('surplus', 'no rank')}. "
-                "Ask for an audit at smaller sizes."
+                f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('rank', 'no rank')}. "
+                "Ask for an audit at other sizes."
             )
-        running = Running(self.trace)
-        return surplus_directions(running, self.actions, self.trace, np.random.default_rng(seed))
+        return surplus_directions(Running(self.trace), self.actions, self.rank, np.random.default_rng(seed))
 
     def __str__(self) -> str:
         """One line."""
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
         if self.unavailable:
             verdict = "cannot say: " + "; ".join(f"{name}, because {why}" for name, why in self.unavailable.items())
+        if self.unproved:
+            verdict += f"; {self.unproved} fields found here are not proved and not counted"
+        inert = f"inert to first order: {', '.join(self.inert)}; " if self.inert else ""
         return (
-            f"{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
+            f"{inert}{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
             f"orbit {self.orbit}, stabiliser {self.stabiliser}: {verdict} ({self.method})"
         )
 
@@ -87,7 +95,7 @@ def audit(
     model: Model,
     actions: Sequence[Action],
     sizes: Mapping[str, int],
-    unnamed: Sequence[FieldFamily] = (),
+    left: Leftover | None = None,
     formulas: tuple[sp.Expr, sp.Expr] | None = None,
 ) -> Audit:
     """Count at these sizes."""
@@ -95,9 +103,25 @@ def audit(
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > LARGEST and formulas is not None:
         return large(trace, actions, sizes, total, formulas)
+    unnamed = () if left is None or left.proved is None else (left.proved,)
     algebra, orbit = counts(model, actions, sizes, unnamed)
-    rank, method = jacobian_rank(trace, total)
-    return Audit(dict(sizes), total, rank, algebra, orbit, method, trace, tuple(actions))
+    seen = jacobian_rank(trace, total, orbit)
+    if seen.rank is not None and Running(trace).valued is None:
+        seen = Seen(None, seen.method, (), _missing(NOWHERE))
+    unproved = 0 if left is None else sum(max(len(f.fields), 1) for f in left.unproved)
+    return Audit(
+        dict(sizes),
+        total,
+        seen.rank,
+        algebra,
+        orbit,
+        seen.method,
+        trace,
+        tuple(actions),
+        unavailable=seen.unavailable,
+        inert=seen.inert,
+        unproved=unproved,
+    )
 
 
 def large(
@@ -118,11 +142,13 @@ def large(
     if orbit is not None and (seen.independent > orbit or (seen.exhausted and seen.independent < orbit)):
         method += f" (the formula's orbit is {orbit})"
     why = f"a Jacobian of {total} columns was not computed"
-    unavailable = {"rank": why, "flat": "it needs the rank", "surplus": "it needs the rank"}
+    unavailable = _missing(why)
     for name, value in (("algebra", algebra), ("orbit", orbit)):
         if value is None:
             unavailable[name] = "no formula covers these sizes"
-    return Audit(dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions), seen.flatness, unavailable)
+    return Audit(
+        dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions), seen.flatness, unavailable, seen.inert
+    )
 
 
 def counts(
@@ -139,25 +165,69 @@ def counts(
     return linear.rank(np.concatenate(per_point, axis=1)), max(map(linear.rank, per_point))
 
 
-def jacobian_rank(trace: Trace, total: int, seed: int = 11) -> tuple[int, str]:
-    """The generic rank of theta -> f(theta, .): modulo a prime where all towers are exact, otherwise in float64."""
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the generic rank; None with the reason where it was not to be had."""
+
+    rank: int | None
+    method: str
+    inert: tuple[str, ...] = ()
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+
+def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> Seen:
+    """The generic rank of theta -> f(theta, .): modulo a prime where all towers are exact, otherwise in float64.
+
+    `orbit` is the dimension of proved orbits: the rank is at most what they leave of the parameters. A rank that is not
+    there, that no gap separates from rounding, or that is larger than this bound, is no rank.
+    """
     rng = np.random.default_rng(seed)
+    left, exact = total - orbit, None
     try:
-        exact, opaque = exact_rank(trace, total, rng)
-        if not opaque:
-            return exact, "exact, modulo a prime"
+        exact, moving, opaque = exact_rank(trace, total, rng)
+        if not opaque and exact <= left:
+            return Seen(exact, "exact, modulo a prime", _inert(trace, moving))
     except UnsupportedPrimitiveError:
-        exact = None
+        pass
+    # Signs that are drawn one by one allow every pattern: what they reach bounds what any point reaches.
+    most = left if exact is None else min(left, exact)
+    running = Running(trace)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found, gap = Running(trace).rank(rng)
-    agrees = "" if exact is None or exact != found else ", exact arithmetic agrees"
-    clear = "" if gap > GAP else " (no clear gap)"
-    return found, f"float64, spectral gap {gap:.1e}{clear}, largest of 3 points{agrees}"
+        found = running.rank(rng, most)
+    if found is None:
+        return Seen(None, "float64", (), _missing(NOWHERE))
+    method = f"float64, {_points(running, found)}"
+    if exact is not None:
+        method += ", exact arithmetic agrees" if exact == found.value else f", exact arithmetic allows {exact}"
+    inert = _inert(trace, found.moving)
+    if found.value > left:
+        why = f"float64 shows {found.value}, and the proved orbits leave {left} at most"
+        return Seen(None, method, inert, _missing(why))
+    if found.gap <= GAP and found.value < most:
+        why = f"singular values fall by {found.gap:.1g} only at {found.value}, which is no clear gap"
+        return Seen(None, method, inert, _missing(why))
+    return Seen(found.value, method, inert)
 
 
-def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int, bool]:
-    """The rank at one random point over many inputs, and whether a sign had to be drawn."""
+def _points(running: Running, found: Rank) -> str:
+    where = f"largest of {found.points} points" if found.points > 1 else "one point"
+    return f"spectral gap {found.gap:.1e}, {where}{running.smooth}"
+
+
+def _missing(why: str) -> dict[str, str]:
+    return {"rank": why, "flat": "it needs the rank", "surplus": "it needs the rank"}
+
+
+def _inert(trace: Trace, moving: np.ndarray) -> tuple[str, ...]:
+    """The parameters none of whose entries moves anything."""
+    ends = np.cumsum([int(np.prod(spec.shape(trace.sizes), dtype=np.int64)) for spec in trace.params])
+    parts = zip(trace.params, np.split(moving, ends[:-1]), strict=True)
+    return tuple(spec.name for spec, part in parts if not part.any())
+
+
+def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int, np.ndarray, bool]:
+    """The rank at one random point over many inputs, the columns that are not zero, and whether a sign was drawn."""
     discrete = any(spec.kind != "real" for spec in trace.inputs)
     stream = batches(
         trace, rng, 1 if discrete and not any(s.kind == "real" for s in trace.inputs) else 16, one_point=True
@@ -177,27 +247,15 @@ def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int,
         best = len(rows)
         if best == total:
             break
-    return best, opaque
+    return best, np.asarray(rows.any(axis=0)), opaque
 
 
 def surplus_directions(
-    running: Running, actions: Sequence[Action], trace: Trace, rng: np.random.Generator
+    running: Running, actions: Sequence[Action], rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Flat directions at a random point, with those along the orbit projected out."""
-    import jax
-
-    from quotax.derive.fields import algebra_basis
-    from quotax.derive.floats import float_fields
-
-    theta, total = running.point(rng), sum(running.sizes)
-    drawn = [running.inputs(rng) for _ in range(4 * total + 40)]
-    with jax.enable_x64(True):
-        jacobian = np.asarray(running._jacobian(theta, *(np.stack(c) for c in zip(*drawn, strict=True)))).reshape(
-            -1, total
-        )
-    _, values, right = np.linalg.svd(jacobian)
-    rank = int(np.sum(values > values[0] * 1e-9))
-    flat = right[rank:]
+    """Flat directions at a random point where the rank is the generic one, with those along the orbit projected out."""
+    theta, flat = _flat(running, rank, rng)
+    trace, total = running.trace, len(theta)
     fields = [float_fields(a, trace, theta, algebra_basis(a, trace.sizes)) for a in actions]
     rows = np.concatenate([np.zeros((0, total)), *fields])
     if len(rows):
@@ -207,3 +265,19 @@ def surplus_directions(
         _, sizes, basis = np.linalg.svd(flat, full_matrices=False)
         flat = basis[sizes > 1e-6]
     return theta, flat
+
+
+def _flat(running: Running, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random point, and a basis of what the derivatives send to zero there."""
+    places = running.smooth or ANYWHERE
+    for _ in range(MOST_POINTS):
+        theta = running.point(rng, places)
+        found = running.matrix(theta, rng, places)
+        if found is None:
+            continue
+        _, values, right = np.linalg.svd(np.concatenate([found[0], np.zeros((1, len(theta)))]))
+        if counted(values)[0] == rank:
+            return theta, right[rank:]
+    raise SymmetryError(
+        f"`audit.directions()`: none of {MOST_POINTS} random points has the generic rank {rank}; try another seed=."
+    )

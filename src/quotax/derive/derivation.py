@@ -12,8 +12,8 @@ from quotax.derive.audit import counts, jacobian_rank
 from quotax.derive.discrete import discrete
 from quotax.derive.group import SymmetryGroup
 from quotax.derive.search import sample, search
-from quotax.derive.unnamed import FieldFamily, ProveZero, leftover
-from quotax.derive.widths import small_sizes
+from quotax.derive.unnamed import Leftover, ProveZero, leftover
+from quotax.derive.widths import small_sizes, with_few_outputs
 from quotax.symmetry import Symmetry
 
 SMALL = 700
@@ -43,17 +43,19 @@ def derive(
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
-    def more(at: Mapping[str, int]) -> tuple[FieldFamily, ...]:
-        family = leftover(model, actions, at, ansatz, prove_zero, progress)
-        return () if family is None else (family,)
+    def more(at: Mapping[str, int]) -> Leftover:
+        return leftover(model, actions, at, ansatz, prove_zero, progress)
 
     flips = discrete(model, widths[0], [*declared, *families], prove, progress)
+    left = Leftover()
+    if _surplus(model, actions, widths[0], progress):
+        left = more(widths[0] if sizes else with_few_outputs(model, widths[0]))
     return SymmetryGroup(
         model,
         tuple(found.proved),
-        tuple(flips),
-        more(widths[0]) if _surplus(model, actions, widths[0], progress) else (),
-        tuple(found.unproved),
+        tuple(flips.proved),
+        () if left.proved is None else (left.proved,),
+        (*found.unproved, *flips.unproved, *((f, f.certificate) for f in left.unproved)),
         tuple(declared),
         tuple(widths),
         ansatz,
@@ -62,11 +64,11 @@ def derive(
 
 
 def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress: Callable[[str], None]) -> bool:
-    """Whether there are flat directions beside the orbits at this size."""
+    """Whether there may be flat directions beside the orbits at this size."""
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > SMALL:
         return False
     progress(f"auditing {total} parameters")
     _, orbit = counts(model, actions, sizes, ())
-    rank, _ = jacobian_rank(model.trace(sizes), total)
-    return total - rank > orbit
+    rank = jacobian_rank(model.trace(sizes), total, orbit).rank
+    return rank is None or total - rank > orbit

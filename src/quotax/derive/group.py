@@ -15,7 +15,7 @@ from quotax.derive.audit import LARGEST, Audit, audit
 from quotax.derive.formulas import dimension_formulas
 from quotax.derive.moments import factors
 from quotax.derive.structure import Structure, structure
-from quotax.derive.unnamed import FieldFamily
+from quotax.derive.unnamed import FieldFamily, Leftover
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
 from quotax.symmetry import OBJECTS, TANGENT, Action, Symmetry, read, variable
@@ -27,21 +27,19 @@ Field = dict[sp.Symbol, sp.Expr]
 class SymmetryGroup:
     """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
 
-    `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates for which
-    no proof was found. Neither is iterated over.
+    `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates, symmetries
+    and fields, for which no proof was found. Neither is iterated over.
     """
 
     model: Model
     proved: tuple[tuple[Symmetry, Certificate], ...]
     discrete_proved: tuple[tuple[Symmetry, Certificate], ...] = ()
     unnamed: tuple[FieldFamily, ...] = ()
-    unproved: tuple[tuple[Symmetry, Certificate], ...] = ()
+    unproved: tuple[tuple[Symmetry | FieldFamily, Certificate], ...] = ()
     declared: tuple[Symmetry, ...] = ()
     sizes: tuple[Mapping[str, int], ...] = ()
     ansatz: str = "affine"
-    more: Callable[[Mapping[str, int]], tuple[FieldFamily, ...]] = field(
-        default=lambda sizes: (), repr=False, compare=False
-    )
+    more: Callable[[Mapping[str, int]], Leftover] = field(default=lambda sizes: Leftover(), repr=False, compare=False)
 
     # --- families
 
@@ -94,7 +92,8 @@ class SymmetryGroup:
         """The vector fields of all families at these sizes: `{entry: expression}` for each basis element."""
         checked = self._sizes("generators", sizes)
         fields = [f for s in self.families for f in family_fields(s.bind(self.model.params), self.model, checked)]
-        return fields + [f for family in self._unnamed(checked) for f in family.fields]
+        left = self._left(checked).proved
+        return fields + (list(left.fields) if left is not None else [])
 
     def structure(self, **sizes: int) -> Structure:
         """The Lie algebra of `generators(**sizes)`: closure, structure constants, centre, radical, all exact."""
@@ -122,13 +121,16 @@ class SymmetryGroup:
         """
         checked = self._sizes("audit", sizes)
         small = sum(int(np.prod(s.shape(checked), dtype=np.int64)) for s in self.model.params) <= LARGEST
-        return audit(self.model, self.actions, checked, self._unnamed(checked) if small else (), self._formulas)
+        left = self._left(checked) if small else Leftover()
+        return audit(self.model, self.actions, checked, left, self._formulas)
 
-    def _unnamed(self, sizes: Mapping[str, int]) -> tuple[FieldFamily, ...]:
-        if not self.unnamed:
-            return ()
-        same = tuple(f for f in self.unnamed if dict(f.sizes) == dict(sizes))
-        return same or self.more(sizes)
+    def _left(self, sizes: Mapping[str, int]) -> Leftover:
+        """The fields without a family at these sizes, looked for where there are such fields at the sizes sampled."""
+        here = [f for f in self.unnamed if dict(f.sizes) == dict(sizes)]
+        others = [f for f, _ in self.unproved if isinstance(f, FieldFamily) and dict(f.sizes) == dict(sizes)]
+        if here or others:
+            return Leftover(here[0] if here else None, tuple(others))
+        return self.more(sizes) if self.unnamed else Leftover()
 
     def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
         own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
@@ -142,8 +144,9 @@ class SymmetryGroup:
         for axis, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise SymmetryError(f"`found.{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
-        # axes that only inputs have: long enough that the input does not limit what can be told apart
-        return {a: int(sizes.get(a, 6)) for a in self.model.axis_names}
+        # axes that only inputs have: long enough that the input does not limit what can be told apart, and unequal
+        free = (n for n in (6, *range(8, 10_000, 2)) if n not in sizes.values())
+        return {a: int(sizes[a]) if a in sizes else next(free) for a in self.model.axis_names}
 
     # --- what people read
 

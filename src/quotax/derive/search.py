@@ -118,7 +118,7 @@ def search(
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
             return None
         named = distinct(candidates[:1], names)[0].name
-        failure: tuple[Symmetry, Certificate] | None = None
+        undecided: tuple[Symmetry, Certificate] | None = None
         for candidate in candidates:
             symmetry = Symmetry(named, candidate.group, candidate.action)
             progress(f"proving {symmetry}")
@@ -128,9 +128,10 @@ def search(
                 span.include(symmetry)
                 names.append(named)
                 return True
-            failure = symmetry, certificate
-        if failure is not None and failure[1].status == "undecided":
-            found.unproved.append(failure)
+            if certificate.status == "undecided":
+                undecided = symmetry, certificate
+        if undecided is not None:
+            found.unproved.append(undecided)
         return False
 
     inert = [name for name, solution in _inert(samples, specs) if attempt(solution)]

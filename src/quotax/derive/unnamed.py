@@ -8,26 +8,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import Certificate, Model
+from quotax.artifacts import Certificate, Model, Trace
 from quotax.derive import ansatz as general
 from quotax.derive import linear
-from quotax.derive.fields import fields_at
-from quotax.derive.moments import factors
+from quotax.derive.fields import fields_at, random_point
 from quotax.interpret import symbolic_outputs
-from quotax.interpret.jets import PRIME
 from quotax.symmetry import Action
 
 ProveZero = Callable[[Sequence[sp.Expr]], bool]
-"""Whether all these expressions were proved to be zero."""
+"""Whether all these expressions were proved to be zero wherever they are defined."""
+
+Field = dict[sp.Symbol, sp.Expr]
+"""The components of a vector field that are not zero, by the parameter's entry."""
 
 
 @dataclass(frozen=True)
 class FieldFamily:
-    """Proved vector fields at stated sizes, `{entry: expression}`; together they add `len(fields)` to the orbit."""
+    """Vector fields at stated sizes, `{entry: expression}`; those that are proved add `len(fields)` to the orbit."""
 
     name: str
     sizes: Mapping[str, int]
-    fields: tuple[dict[sp.Symbol, sp.Expr], ...]
+    fields: tuple[Field, ...]
     certificate: Certificate
     unknowns: general.Unknowns = field(repr=False, compare=False)
     coefficients: np.ndarray = field(repr=False, compare=False)
@@ -37,6 +38,14 @@ class FieldFamily:
         return self.unknowns.fields(self.coefficients, theta)
 
 
+@dataclass(frozen=True)
+class Leftover:
+    """What the general ansatz gave at one assignment: fields with a proof, and fields for which none was found."""
+
+    proved: FieldFamily | None = None
+    unproved: tuple[FieldFamily, ...] = ()
+
+
 def leftover(
     model: Model,
     actions: Sequence[Action],
@@ -44,44 +53,67 @@ def leftover(
     ansatz: general.Ansatz,
     prove_zero: ProveZero,
     progress: Callable[[str], None] = lambda line: None,
-) -> FieldFamily | None:
-    """Fields of the ansatz that point where the actions do not, each proved at these sizes."""
+) -> Leftover:
+    """Fields of the ansatz that point where the actions do not, each tried for a proof at these sizes."""
     trace = model.trace(sizes)
     basis = general.unknowns(trace, ansatz)
     if basis is None:
-        return None
+        return Leftover()
     progress(f"solving for {basis.count} coefficients of {ansatz} fields")
-    rng = np.random.default_rng(7)
-    solutions = general.solve(trace, basis, rng)
-    point = {
-        s.name: rng.integers(1, PRIME, [f if isinstance(f, int) else sizes[f] for f in factors(s)], dtype=np.int64)
-        for s in model.params
-    }
-    theta = general.parameters_of(model.params, point)
-    known = np.concatenate(
-        [np.zeros((0, len(theta)), np.int64), *(fields_at(a, model.params, sizes, point) for a in actions)]
-    )
-    if not len(solutions):
-        return None
-    chosen = general.directions(basis, solutions, known, theta)
-    outputs, symbols = symbolic_outputs(trace) if chosen else ([], {})
-    flat = [symbol for spec in model.params for symbol in symbols[spec.name].reshape(-1)] if chosen else []
-    fields, kept = [], []
+    chosen = _chosen(model, trace, actions, basis)
+    if not chosen:
+        return Leftover()
+    outputs, symbols = symbolic_outputs(trace)
+    flat = [symbol for spec in model.params for symbol in symbols[spec.name].reshape(-1)]
+    entries = [entry for out in outputs for entry in out.reshape(-1)]
+
+    def family(name: str, rows: Sequence[np.ndarray], fields: Sequence[Field], certificate: Certificate) -> FieldFamily:
+        return FieldFamily(name, dict(sizes), tuple(fields), certificate, basis, np.array(rows))
+
+    fields, kept, unproved = [], [], []
     for row in chosen:
         numbers = linear.rationals(row)
         if numbers is None:
+            unproved.append(
+                family("unnamed", [row], (), _undecided(model, sizes, "no fractions were found for its coefficients"))
+            )
             continue
         vector = general.as_sympy(basis, numbers, flat)
         progress(f"proving a field of {len(vector)} components")
-        if prove_zero([_along(vector, entry) for out in outputs for entry in out.reshape(-1)]):
+        if prove_zero([_along(vector, entry) for entry in entries]):
             fields.append(vector)
             kept.append(row)
-    if not fields:
-        return None
+        else:
+            why = "X f = 0 holds modulo a prime at random points, and was not proved"
+            unproved.append(family("unnamed", [row], [vector], _undecided(model, sizes, why)))
+    proved = family("unnamed", kept, fields, _proved(model, sizes, len(fields))) if fields else None
+    return Leftover(proved, tuple(unproved))
+
+
+def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: general.Unknowns) -> list[np.ndarray]:
+    """The coefficients of fields that are flat modulo the prime, one for each direction beside the actions' own."""
+    rng = np.random.default_rng(7)
+    solutions = general.solve(trace, basis, rng)
+    if not len(solutions):
+        return []
+    point = random_point(model.params, trace.sizes, rng)
+    theta = general.parameters_of(model.params, point)
+    rows = [fields_at(a, model.params, trace.sizes, point) for a in actions]
+    known = np.concatenate([np.zeros((0, len(theta)), np.int64), *rows])
+    return general.directions(basis, solutions, known, theta)
+
+
+def _proved(model: Model, sizes: Mapping[str, int], count: int) -> Certificate:
     where = ", ".join(f"{a}={n}" for a, n in sizes.items())
-    steps = (f"X f = 0 identically for each of {len(fields)} fields at {where}",)
-    certificate = Certificate(f"{model.name} is constant along these fields", "proved", f"widths ({where})", steps)
-    return FieldFamily("unnamed", dict(sizes), tuple(fields), certificate, basis, np.array(kept))
+    steps = (f"X f = 0 identically for each of {count} fields at {where}",)
+    assumptions = ("roots and logarithms have arguments at which they are defined, denominators are not zero",)
+    claim = f"{model.name} is constant along these fields"
+    return Certificate(claim, "proved", f"widths ({where})", steps, assumptions)
+
+
+def _undecided(model: Model, sizes: Mapping[str, int], why: str) -> Certificate:
+    where = ", ".join(f"{a}={n}" for a, n in sizes.items())
+    return Certificate(f"{model.name} is constant along this field", "undecided", f"widths ({where})", residual=why)
 
 
 def _along(field: Mapping[sp.Symbol, sp.Expr], expression: sp.Expr) -> sp.Expr:

@@ -21,6 +21,8 @@ POSITIONS = (
     "its positions depend on the parameters or inputs",
     "index with constants (or, for reading, with a `qx.Tokens` input), or select with `jnp.where`",
 )
+RANDOM = ("random_", "rng_", "threefry")
+"""How the names of primitives begin that draw random numbers."""
 COMPLEX = ("it makes complex numbers", "write the real and the imaginary part as two arrays")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,37 +12,17 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
-from quotax.interpret.domain import Rule, Step, Unreadable, is_known
-from quotax.interpret.movement import PLAIN, bind, run_plain
+from quotax.interpret.domain import RANDOM, Rule, Step, Unreadable, is_known
+from quotax.interpret.folding import fold
 from quotax.interpret.provenance import place
 from quotax.interpret.table import CALLS, TABLE
-
-_RANDOM = ("random_", "rng_", "threefry")
-
-_COMPUTED: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "and": np.bitwise_and,
-    "eq": np.equal,
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "le": np.less_equal,
-    "lt": np.less,
-    "max": np.maximum,
-    "min": np.minimum,
-    "mul": np.multiply,
-    "ne": np.not_equal,
-    "neg": np.negative,
-    "or": np.bitwise_or,
-    "sub": np.subtract,
-}
-"""Operations on constants that NumPy rounds exactly as JAX does, so that no compilation is paid for them."""
 
 _FACTORISATIONS = (
     *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),
     *("triangular_solve", "tridiagonal", "custom_linear_solve"),
 )
 _ADVICE = {
-    _RANDOM: "a model is a function of its parameters and inputs: draw random numbers outside, pass them as an input",
+    RANDOM: "a model is a function of its parameters and inputs: draw random numbers outside, pass them as an input",
     _FACTORISATIONS: (
         "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`"
     ),
@@ -98,8 +78,8 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
     primitive = equation.primitive
     name = primitive.name
     constant = all(map(is_known, arguments))
-    if constant and equation.outvars and name not in CALLS and not name.startswith(_RANDOM):
-        return _fold(primitive, equation, arguments)
+    if constant and equation.outvars and name not in CALLS and not name.startswith(RANDOM):
+        return fold(primitive, equation, arguments)
     rule = _rule(name, domain)
     if rule is None:
         raise _refusal(name, domain, place(equation) or origin, None)
@@ -122,26 +102,6 @@ def _rule(name: str, domain: Any) -> Rule | None:
     if row is None:
         return None
     return next((rule for rule in map(row.entry, domain.columns) if rule is not None), None)
-
-
-def _fold(primitive: Any, equation: Any, arguments: list[Any]) -> list[Any]:
-    """What follows from constants: the primitive itself, or NumPy where that is the same and saves compiling."""
-    avals = [atom.aval for atom in equation.outvars]
-    name = primitive.name
-    with np.errstate(all="ignore"):
-        if name == "iota":
-            shape, axis = avals[0].shape, equation.params["dimension"]
-            ramp = np.arange(shape[axis], dtype=avals[0].dtype)
-            outputs = [np.broadcast_to(ramp.reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)]
-        elif name in _COMPUTED:
-            outputs = [_COMPUTED[name](*arguments)]
-        elif name in PLAIN:
-            outputs = run_plain(primitive, equation.params, arguments)
-        elif name == "convert_element_type" and avals[0].dtype.kind == "f" and arguments[0].dtype.kind in "fiub":
-            outputs = [arguments[0]]
-        else:
-            outputs = bind(primitive, equation.params, arguments)
-        return [np.asarray(out, dtype=aval.dtype) for out, aval in zip(outputs, avals, strict=True)]
 
 
 def _refusal(name: str, domain: Any, where: str, error: Unreadable | None) -> UnsupportedPrimitiveError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -22,3 +23,13 @@ def place(equation: Any) -> str | None:
     except Exception:  # an internal that moved: the message loses its place, nothing else
         return None
     return None
+
+
+def written_at(equation: Any) -> Any:
+    """A context in which what is traced carries the place of this equation: rewriting keeps the user's lines."""
+    try:
+        from jax._src import source_info_util
+
+        return source_info_util.user_context(equation.source_info.traceback)
+    except Exception:  # as above
+        return contextlib.nullcontext()

@@ -87,6 +87,8 @@ def convert(step: Step, args: list[Any]) -> list[Any]:
         return args if target == np.bool_ else [mapped(lambda e: choose(e, sp.S.One, sp.S.Zero), *args)]
     if target == np.bool_:
         return [settle(mapped(lambda e: compare("ne", e, sp.S.Zero), *args))]
+    if np.issubdtype(target, np.integer) and target.itemsize < min(4, source.itemsize):
+        raise Unreadable("integers of so few bits overflow", "keep integers in 32 bits or more")
     if np.issubdtype(target, np.integer) and not np.issubdtype(source, np.integer):
         return [mapped(scalars.truncate, *args)]
     return args

@@ -15,8 +15,7 @@ import sympy as sp
 
 from quotax.interpret import contraction, control, jets_rules, movement, reduction, scalars, truth
 from quotax.interpret import symbolic_rules as rules
-from quotax.interpret.domain import Rule, Step
-from quotax.interpret.laws.rules import RULES as LAWS
+from quotax.interpret.domain import Rule, Step, Unreadable
 from quotax.interpret.movement import identity
 from quotax.interpret.movement import movement as moves
 from quotax.interpret.scalars import unary
@@ -33,7 +32,6 @@ class Row:
         array: a rule for every domain whose values are arrays of numbers (`domain.ArrayDomain`).
         symbolic: SymPy expressions.
         jets: residues or floats with derivatives.
-        laws: transformation laws; these rules see several traces at once, see `laws.reading.Joint`.
     """
 
     primitive: str
@@ -41,15 +39,26 @@ class Row:
     array: Rule | None = None
     symbolic: Rule | None = None
     jets: Rule | None = None
-    laws: Callable[..., list[Any]] | None = None
 
     def entry(self, column: str) -> Rule | None:
         """The rule in this column."""
         return getattr(self, column)
 
 
+_OVERFLOWING = ("add", "sub", "mul")
+
+
+def _check_overflow(step: Step) -> None:
+    """Refuse arithmetic of values in integer types of few bits, or without a sign: it is no arithmetic of numbers."""
+    dtype = step.outputs[0].dtype
+    if jnp.issubdtype(dtype, jnp.integer) and (dtype.itemsize < 4 or jnp.issubdtype(dtype, jnp.unsignedinteger)):
+        raise Unreadable(f"values in {dtype} may overflow", "compute with signed integers of 32 bits, or with floats")
+
+
 def _combine(operation: str) -> Rule:
     def rule(step: Step, args: list[Any]) -> list[Any]:
+        if operation in _OVERFLOWING:
+            _check_overflow(step)
         return [step.domain.combine(operation, *args)]
 
     return rule
@@ -178,10 +187,7 @@ _ROWS = (
     Row("is_finite", symbolic=rules.finite),
 )
 
-TABLE: dict[str, Row] = {
-    row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive), laws=LAWS.get(row.primitive))
-    for row in _ROWS
-}
+TABLE: dict[str, Row] = {row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive)) for row in _ROWS}
 """The rows by primitive. `iota` needs none: what has no inputs is a constant."""
 
 CALLS = frozenset({"jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "debug_print"})

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 
-_DTYPE = {"real": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
+DTYPES = {"real": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
 
 
 def trace(
@@ -24,13 +24,13 @@ def trace(
     """
     sizes = dict(sizes)
     names = [spec.name for spec in params]
-    _nest(names, names)  # refuse names that collide before anything is traced
+    nested(names, names)  # refuse names that collide before anything is traced
 
     def flat(*leaves: Any) -> Any:
-        return function(_nest(names, leaves[: len(names)]), *leaves[len(names) :])
+        return function(nested(names, leaves[: len(names)]), *leaves[len(names) :])
 
     with jax.enable_x64(True):
-        arrays = [jax.ShapeDtypeStruct(_shape(spec, sizes), _DTYPE[spec.kind]) for spec in (*params, *inputs)]
+        arrays = [jax.ShapeDtypeStruct(_shape(spec, sizes), DTYPES[spec.kind]) for spec in (*params, *inputs)]
         try:
             closed, outputs = jax.make_jaxpr(flat, return_shape=True)(*arrays)
         except QuotaxError:
@@ -56,7 +56,7 @@ def _shape(spec: ArraySpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return spec.shape(sizes)
 
 
-def _nest(names: Sequence[str], leaves: Sequence[Any]) -> dict[str, Any]:
+def nested(names: Sequence[str], leaves: Sequence[Any]) -> dict[str, Any]:
     """Leaves as nested dicts: `a/b` is `tree["a"]["b"]`."""
     tree: dict[str, Any] = {}
     for name, leaf in zip(names, leaves, strict=True):

@@ -1,6 +1,7 @@
-"""The laws domain: how each tensor of a model transforms when the parameters do, for every width.
+"""A trace written out in index notation: what each primitive computes, for every size."""
 
-`indices` and `algebra` hold tensors with named axes in normal form, `elements` the group, `tensors` the laws,
-`lemmas` what SymPy knows of scalar functions, `pointwise`, `arithmetic`, `structure`, `contraction` and `loops` the
-rules, `rules` the column of the primitive table, `lockstep` the walk over several traces.
-"""
+from quotax.interpret.laws.reading import write_sheet
+from quotax.interpret.laws.rules import RULES
+from quotax.interpret.laws.tensors import NoLaw
+
+__all__ = ["RULES", "NoLaw", "write_sheet"]

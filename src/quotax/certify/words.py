@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from quotax.interpret.laws import indices as ix
-from quotax.interpret.laws.algebra import Algebra, Factor, Poly
-from quotax.interpret.laws.tensors import Law
+from collections.abc import Mapping
+
+from quotax.kernel.indices import Affine, Fixed, Free, Index, Pair
+from quotax.kernel.laws import Law
+from quotax.kernel.polynomials import Algebra, Factor, Poly
+from quotax.kernel.sizes import Size
 
 
 def law_text(algebra: Algebra, law: Law | None) -> str:
-    """For example `g T`, `g^-1 T + shift`, `T`."""
+    """For example `g T`, `g^-1 T + (a shift)`, `T`."""
     if law is None:
         return "something that is no multiple of itself plus a shift"
     words = []
@@ -28,7 +31,7 @@ def factor_text(algebra: Algebra, factor: Factor) -> str:
     return name if power == 1 else f"{name}^{power}"
 
 
-def poly_text(algebra: Algebra, poly: Poly, axes: dict[tuple[int, ...], str], most: int = 4) -> str:
+def poly_text(algebra: Algebra, poly: Poly, axes: Mapping[Size, str], most: int = 4) -> str:
     """A polynomial in index notation, its first terms only."""
     terms = []
     for term, coefficient in list(poly.items())[:most]:
@@ -36,7 +39,7 @@ def poly_text(algebra: Algebra, poly: Poly, axes: dict[tuple[int, ...], str], mo
         size = "" if abs(coefficient) == 1 and term else f"{abs(coefficient)} "
         factors = []
         for number, at, power in term:
-            inside = ",".join(_index_text(i, axes) for i in at)
+            inside = ",".join(index_text(i, axes) for i in at)
             name = algebra.atoms[number].name + (f"[{inside}]" if inside else "")
             factors.append(name if power == 1 else f"{name}^{power}")
         terms.append(f"{sign} {size}{' '.join(factors)}".rstrip())
@@ -44,10 +47,14 @@ def poly_text(algebra: Algebra, poly: Poly, axes: dict[tuple[int, ...], str], mo
     return (" ".join(terms).removeprefix("+ ") + more) if terms else "0"
 
 
-def _index_text(index: ix.Index, axes: dict[tuple[int, ...], str]) -> str:
-    if index[0] == ix.PAIR:
-        return f"({_index_text(index[1], axes)},{_index_text(index[2], axes)})"
-    if index[0] == ix.FIXED:
-        return str(index[1])
-    name = axes.get(index[2], "i")
-    return name if index[0] == ix.FREE else f"{name}{index[1] + 1}"
+def index_text(index: Index, axes: Mapping[Size, str]) -> str:
+    """An index by the name of its axis; summed ones are numbered."""
+    if isinstance(index, Pair):
+        return f"({index_text(index.outer, axes)},{index_text(index.inner, axes)})"
+    if isinstance(index, Fixed):
+        return str(index.position)
+    if isinstance(index, Affine):
+        stride = "" if index.stride == 1 else "-" if index.stride == -1 else f"{index.stride} "
+        return f"{index.start} + {stride}{index_text(index.of, axes)}"
+    name = axes.get(index.extent, "i")
+    return name if isinstance(index, Free) else f"{name}{index.number + 1}"

@@ -7,51 +7,28 @@ proved, for all real arguments, by the prover that is handed in.
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import sympy as sp
 
-Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
+from quotax.kernel.laws import ALPHA, SHIFT, Effect
 
-ALPHA = {
-    "positive": sp.Symbol("alpha", positive=True),
-    "nonzero": sp.Symbol("alpha", real=True),
-    "sign": sp.Symbol("epsilon", real=True),
-}
-SHIFT = sp.Symbol("sigma", real=True)
+Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 
 _POINTS = 8
 """Points at which a form is guessed; a guess is proved, so few are enough."""
 
 
-@dataclass(frozen=True)
-class Effect:
-    """How the value moves: `F' = (alpha or |alpha|)^power * exp(rate * sigma) * F + constant part`.
-
-    `logs` adds `logs * log(alpha)`, `shift` adds `shift * sigma`; `centre` is the value about which a flip acts:
-    `F' - centre = alpha^power (F - centre)`.
-    """
-
-    power: sp.Rational = sp.S.Zero
-    absolute: bool = False
-    rate: sp.Rational = sp.S.Zero
-    logs: sp.Rational = sp.S.Zero
-    shift: sp.Rational = sp.S.Zero
-    centre: sp.Expr = sp.S.Zero
-    words: str = ""
-
-
 class Lemmas:
-    """Lemmas found so far, by function and by what happens to its arguments."""
+    """Lemmas by function and by what happens to its arguments: the same ones whatever was asked before."""
 
     def __init__(self, prove: Prover) -> None:
         """`prove` decides identities of expressions in real symbols."""
         self.prove = prove
         self._known: dict[Any, Effect | None] = {}
-        self._turn = 0
 
     def scaling(
         self, function: sp.Expr, scaled: Sequence[sp.Symbol], kind: Literal["positive", "nonzero", "sign"]
@@ -76,7 +53,7 @@ class Lemmas:
         if kind == "sign":
             return self._flip(function, scaled)
         image = function.xreplace({z: alpha * z for z in scaled})
-        samples = [self._pair(function, scaled, 2.0, 0.0) for _ in range(_POINTS)]
+        samples = _pairs(function, scaled, 2.0, 0.0)
         found = [(a, b) for a, b in samples if a is not None and b is not None]
         for power in _constant([sp.log(abs(b / a), 2) for a, b in found if a and b]):
             if self._holds([image], [alpha**power * function]):
@@ -88,7 +65,7 @@ class Lemmas:
 
     def _flip(self, function: sp.Expr, scaled: Sequence[sp.Symbol]) -> Effect | None:
         image = function.xreplace({z: -z for z in scaled})
-        samples = [self._pair(function, scaled, -1.0, 0.0) for _ in range(_POINTS)]
+        samples = _pairs(function, scaled, -1.0, 0.0)
         found = [(a, b) for a, b in samples if a is not None and b is not None]
         if not found:
             return None
@@ -117,7 +94,7 @@ class Lemmas:
 
     def _shifting(self, function: sp.Expr, shifted: Sequence[sp.Symbol]) -> Effect | None:
         image = function.xreplace({z: z + SHIFT for z in shifted})
-        samples = [self._pair(function, shifted, 1.0, 0.5) for _ in range(_POINTS)]
+        samples = _pairs(function, shifted, 1.0, 0.5)
         found = [(a, b) for a, b in samples if a is not None and b is not None]
         for shift in _constant([(b - a) / 0.5 for a, b in found]):
             if self._holds([image], [function + shift * SHIFT]):
@@ -133,17 +110,20 @@ class Lemmas:
         except Exception:  # a prover that gives up has proved nothing
             return False
 
-    def _pair(self, function: sp.Expr, chosen: Sequence[sp.Symbol], factor: float, shift: float) -> tuple[Any, Any]:
-        """The value at a random point and at its image."""
-        source = random.Random(self._turn)
-        self._turn += 1
-        symbols = sorted(function.free_symbols, key=str)
+
+def _pairs(function: sp.Expr, chosen: Sequence[sp.Symbol], factor: float, shift: float) -> list[tuple[Any, Any]]:
+    """Values at random points and at their images; the points depend on the function alone."""
+    source = random.Random(zlib.crc32(str(function).encode()))
+    symbols = sorted(function.free_symbols, key=str)
+    out = []
+    for _ in range(_POINTS):
         point = {z: sp.Float(source.choice([-1, 1]) * source.uniform(0.3, 1.7)) for z in symbols}
         for z in symbols:
             if z.is_positive:
                 point[z] = abs(point[z])
         image = {z: factor * v + shift if z in chosen else v for z, v in point.items()}
-        return _value(function, point), _value(function, image)
+        out.append((_value(function, point), _value(function, image)))
+    return out
 
 
 def _value(function: sp.Expr, point: dict[sp.Symbol, Any]) -> Any:

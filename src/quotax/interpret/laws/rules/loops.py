@@ -1,0 +1,188 @@
+"""Calls, branches and loops: a loop of few turns is unrolled, any other is a recurrence in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from quotax.interpret.laws import tensors
+from quotax.interpret.laws.pointwise import one_number
+from quotax.interpret.laws.reading import Step
+from quotax.interpret.laws.rules.arithmetic import select
+from quotax.interpret.laws.rules.movement import joined, picked, without
+from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
+from quotax.kernel import indices as ix
+from quotax.kernel.indices import Index
+from quotax.kernel.polynomials import slot
+from quotax.kernel.sheet import Loop
+from quotax.kernel.sizes import ONE, Size
+
+_TURNS = 64
+"""Loops of a fixed length are unrolled up to this many turns."""
+
+
+def call(parameter: str) -> Any:
+    """What a call computes is its body."""
+    return lambda step, args: step.run(step.params[parameter], args)
+
+
+def identity(step: Step, args: list[Any]) -> list[Any]:
+    """The operands themselves."""
+    return list(args)
+
+
+def nothing(step: Step, args: list[Any]) -> list[Any]:
+    """No outputs."""
+    return []
+
+
+def branch(step: Step, args: list[Any]) -> list[Any]:
+    """The branch that a constant index names, or a choice between two."""
+    index, *rest = args
+    bodies = step.params["branches"]
+    number = one_number(step, index)
+    if number is not None:
+        return _chosen(step, [index], step.run(bodies[int(np.clip(int(number), 0, len(bodies) - 1))], rest))
+    if len(bodies) != 2:
+        raise NoLaw("it chooses between branches by a value")
+    no, yes = (step.run(body, rest) for body in bodies)
+    # the index is 0 or 1: the truth value that it was made of, unless it is some other integer
+    if isinstance(index, Tensor) and any(step.algebra.atoms[n].sign != "boolean" for t in index.poly for n, _, _ in t):
+        raise NoLaw("it chooses between branches by an integer")
+    out = []
+    for position, cases in enumerate(zip(no, yes, strict=True)):
+        aval = step.outputs[position]
+        chooses = replace(step, inputs=(step.inputs[0], aval, aval), outputs=(aval,))
+        out += select(chooses, [index, *cases])
+    return out
+
+
+def _chosen(step: Step, tests: list[Any], results: list[Any]) -> list[Any]:
+    """Results with the guards of what decided that it is these."""
+    guards = frozenset().union(*(t.guards for t in tests if isinstance(t, Tensor)))
+    if not guards:
+        return results
+    return [replace(v, guards=v.guards | guards) for v in map(step.reader.tensor, results)]
+
+
+def while_loop(step: Step, args: list[Any]) -> list[Any]:
+    """A loop whose condition is constant at every turn, unrolled."""
+    p = step.params
+    first = p["cond_nconsts"]
+    second = first + p["body_nconsts"]
+    test, body, carry = args[:first], args[first:second], list(args[second:])
+    tests: list[Any] = []
+    for _ in range(_TURNS):
+        (goes_on,) = step.run(p["cond_jaxpr"], [*test, *carry])
+        number = one_number(step, goes_on)
+        if number is None:
+            raise NoLaw("its condition is a value")
+        tests.append(goes_on)
+        if not number:
+            return _chosen(step, tests, carry)
+        carry = step.run(p["body_jaxpr"], [*body, *carry])
+    raise NoLaw(f"it turns more than {_TURNS} times")
+
+
+def scan(step: Step, args: list[Any]) -> list[Any]:
+    """Unrolled when it is short and has a fixed length, a recurrence otherwise."""
+    p = step.params
+    length = tensors.extent(p["length"])
+    first, second = p["num_consts"], p["num_consts"] + p["num_carry"]
+    consts, carry, sequences = args[:first], args[first:second], args[second:]
+    if length.value is not None and length.value <= _TURNS:
+        return _unrolled(step, consts, carry, sequences, length.value)
+    return _recurrence(step, consts, carry, sequences, length)
+
+
+def _unrolled(step: Step, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
+    p = step.params
+    collected: list[list[Any]] = [[] for _ in step.outputs[p["num_carry"] :]]
+    order = range(length)
+    for time in reversed(order) if p["reverse"] else order:
+        now = [_row(step, xs, time) for xs in sequences]
+        out = step.run(p["jaxpr"], [*consts, *carry, *now])
+        carry = out[: p["num_carry"]]
+        for rows, value in zip(collected, out[p["num_carry"] :], strict=True):
+            rows.append(value)
+    stacked = []
+    for rows in collected:
+        ordered = rows[::-1] if p["reverse"] else rows
+        if all(isinstance(r, Known) for r in ordered):
+            stacked.append(Known(np.stack([r.array for r in ordered])))
+            continue
+        tensor = next(r for r in ordered if isinstance(r, Tensor))
+        alike = tensors.unified(step.algebra, [step.reader.tensor(r, tensor.dims) for r in ordered])
+        stacked.append(joined(step, alike, 0, new=True))
+    return [*carry, *stacked]
+
+
+def _row(step: Step, xs: Any, time: int) -> Any:
+    if isinstance(xs, Known):
+        return Known(xs.array[time])
+    return without(step, picked(step, xs, 0, Size.of(time), 1, ONE), 0)
+
+
+def _recurrence(step: Step, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
+    """`C[0] = init`, `C[t + 1] = body(C[t], x[t])`: the carry is one tensor with an index of time.
+
+    Time is a free index of everything in the body, so nothing that depends on it can pass for a constant.
+    """
+    p, reader, algebra = step.params, step.reader, step.algebra
+    if not length.positive:
+        raise NoLaw("it may turn no time at all")
+    time = reader.fresh(length)
+    steps = length.plus(1)
+    read: Index = ix.affine(length.minus(1), -1, time, length) if p["reverse"] else time
+    start = [reader.tensor(c) for c in carry]
+    avals = step.outputs[: len(carry)]
+    rows = []
+    for xs in sequences:
+        value = reader.tensor(xs)
+        if value.dims[0] != (length,):
+            raise NoLaw("the dimension that it runs over is made of several axes")
+        value = relabelled(algebra, value, {place(0, 0, length): read}, ((), *value.dims[1:]))
+        rows.append(without(step, value, 0))
+    # the times of the loops around this one: what is carried here may differ from turn to turn there
+    given = [v.poly for v in (*consts, *start, *rows) if isinstance(v, Tensor)]
+    around = [i for i in algebra.free_in(*given) if reader.is_fresh(i) and i != time]
+    numbers: list[int] = []
+    inside: list[Tensor] = []
+    for k, (value, aval) in enumerate(zip(start, avals, strict=True)):
+        dims = tensors.dims_of(tensors.shape_of(aval))
+        own = tensors.flat(tensors.labels(dims))
+        key = ("carry", step.place, len(reader.sheet.loops), k, len(algebra.atoms.made))
+        made = algebra.atoms.make(key, "carry", f"h{k}", [steps, *(i.extent for i in (*around, *own))])
+        numbers.append(made.number)
+        now = ix.affine(0, 1, time, steps)
+        inside.append(Tensor(dims, algebra.entry(made, (now, *around, *own)), value.assumed, value.guards))
+    reader.sheet.loops.append(Loop(tuple(numbers), (), (), length, step.place))
+    turn = len(reader.sheet.loops) - 1
+    out = [reader.tensor(v) for v in step.run(p["jaxpr"], [*consts, *inside, *rows])]
+    inits, nexts, finals = [], [], []
+    for number, before, after, value in zip(numbers, start, out, inside, strict=False):
+        own = tensors.flat(tensors.labels(value.dims))
+        slots: dict[Any, Index] = {i: slot(k + 1, i.extent) for k, i in enumerate((*around, *own))}
+        same, following = (tensors.refined(algebra, v, value.dims) for v in (before, after))
+        if same.dims != value.dims or following.dims != value.dims:
+            raise NoLaw("its carry is made of several axes")
+        inits.append(algebra.substitute(same.poly, slots))
+        nexts.append(algebra.substitute(following.poly, {**slots, time: slot(0, length)}))
+        last = algebra.entry(algebra.atoms[number], (ix.fixed(length, steps), *around, *own))
+        finals.append(Tensor(value.dims, last, before.assumed | after.assumed, before.guards | after.guards))
+    reader.sheet.loops[turn] = Loop(tuple(numbers), tuple(inits), tuple(nexts), length, step.place)
+    # a condition of one turn is one of all, and so of everything that comes out
+    everything = [*finals, *out[len(carry) :]]
+    assumed = frozenset().union(*(v.assumed for v in everything))
+    guards = frozenset().union(*(v.guards for v in everything))
+    stacked = []
+    for value in out[len(carry) :]:
+        mapping: dict[Any, Index] = {
+            place(d, f, s): place(d + 1, f, s) for d, fs in enumerate(value.dims) for f, s in enumerate(fs)
+        }
+        moment = place(0, 0, length)
+        mapping[time] = ix.affine(length.minus(1), -1, moment, length) if p["reverse"] else moment
+        stacked.append(relabelled(algebra, value, mapping, ((length,), *value.dims)))
+    return [replace(v, assumed=v.assumed | assumed, guards=v.guards | guards, compared=()) for v in (*finals, *stacked)]

@@ -1,0 +1,365 @@
+"""Positions: what a polynomial in ramps and tokens says of an entry's place, and reading and writing there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+from jax.lax import GatherScatterMode
+
+from quotax.interpret.laws import tensors
+from quotax.interpret.laws.reading import Step
+from quotax.interpret.laws.rules.movement import at_index, embedded, merged, picked, renumbered
+from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
+from quotax.kernel import indices as ix
+from quotax.kernel.indices import Fixed, Index
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly
+from quotax.kernel.sheet import Extreme, definitions, reduced
+from quotax.kernel.sizes import ONE, ZERO, Size
+
+
+def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
+    """The least and the largest value that a polynomial in ramps, tokens and sizes may have; None for any other."""
+    low, high = ZERO, ZERO
+    for term, coefficient in poly.items():
+        if coefficient.denominator != 1:
+            return None
+        size, last, varies = Size.of(int(coefficient)), ONE, False
+        for number, at, power in term:
+            atom = algebra.atoms[number]
+            if power != int(power) or power < 1:
+                return None
+            if atom.kind == "size":
+                for _ in range(int(power)):
+                    size = size.times(Size.of(atom.data))
+            elif (reach := _reach(atom, at)) is not None and power == 1 and not varies:
+                varies, last = True, reach
+            else:
+                return None
+        reach = size.times(last) if varies else size
+        if not varies:
+            low, high = low.plus(size), high.plus(size)
+        elif size.nonnegative:
+            high = high.plus(reach)
+        elif ZERO.minus(size).nonnegative:
+            low = low.plus(reach)
+        else:
+            return None
+    return low, high
+
+
+def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
+    """The largest value of a ramp, of tokens or of the place of a maximum; the least is zero."""
+    if atom.kind == "iota":
+        return at[0].extent.minus(1)
+    if atom.kind == "tokens":
+        return atom.data.minus(1)
+    if atom.kind == "reduction" and atom.data.name in ("argmax", "argmin"):
+        return tensors.whole([i.extent for i in atom.data.touched]).minus(1)
+    return None
+
+
+def as_size(algebra: Algebra, poly: Poly) -> Size | None:
+    """The size that a polynomial is, if it is one."""
+    found = bounds(algebra, poly)
+    return found[0] if found is not None and found[0] == found[1] else None
+
+
+def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
+    """The position in a dimension that a polynomial in one ramp is: `start + stride * i`, within the dimension."""
+    found = bounds(algebra, poly)
+    if found is None or not found[0].nonnegative or not size.minus(found[1]).positive:
+        return None
+    start: Poly = {}
+    ramp: tuple[int, Index] | None = None
+    for term, coefficient in poly.items():
+        own = [f for f in term if algebra.atoms[f[0]].kind in ("iota", "tokens", "reduction")]
+        if not own:
+            start[term] = coefficient
+        elif len(term) > 1 or algebra.atoms[own[0][0]].kind != "iota" or ramp is not None:
+            return None
+        else:
+            ramp = (int(coefficient), own[0][1][0])
+    first = as_size(algebra, start)
+    if first is None:
+        return None
+    return Fixed(first, size) if ramp is None else ix.affine(first, ramp[0], ramp[1], size)
+
+
+def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
+    """The factor when a polynomial is one entry of a token input."""
+    if len(poly) != 1:
+        return None
+    ((term, coefficient),) = poly.items()
+    if coefficient != 1 or len(term) != 1 or term[0][2] != 1:
+        return None
+    return term[0] if algebra.atoms[term[0][0]].kind == "tokens" else None
+
+
+def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
+    """`[token = column]`: a selection whose rows are the token's indices, total when the extent is the token's own."""
+    number, at, _ = factor
+    atom = algebra.atoms[number]
+    poly: Poly = {((number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
+    made = selection(algebra, ("one hot", number, column.extent), f"[{atom.name}=·]", atom.slots, column.extent, poly,
+                     total=atom.data == column.extent)  # fmt: skip
+    return algebra.entry(made, (*at, column))
+
+
+def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size: Size, poly: Poly, total: bool) -> Atom:
+    """`[poly = column]`: for each value of the rows at most one column."""
+    count = len(rows)
+    facts: dict[str, Any] = {"sign": "boolean", "rows": ((tuple(range(count)), (count,), total),)}
+    return algebra.atoms.make(key, "selection", name, [*rows, size], data=poly, **facts)
+
+
+def hit(step: Step, poly: Poly, column: Index, strict: bool) -> Poly:
+    """`[poly = column]`, whatever the polynomial is; `strict` says that it is known to be in bounds."""
+    algebra = step.algebra
+    factor = token_of(algebra, poly)
+    if factor is not None:
+        if algebra.atoms[factor[0]].data != column.extent:
+            raise NoLaw("its tokens do not run over the axis that is read")
+        return token_selection(algebra, factor, column)
+    place_of = top_place(step, poly, column)
+    if place_of is not None:
+        return place_of
+    if not strict:
+        raise NoLaw("its positions may be out of bounds")
+    labels = algebra.free_in(poly)
+    definition = algebra.in_slots(poly, labels)
+    key = ("positions", frozenset(definition.items()), column.extent)
+    rows = [i.extent for i in labels]
+    made = selection(algebra, key, "[position=·]", rows, column.extent, definition, total=False)
+    return algebra.entry(made, (*labels, column))
+
+
+def top_place(step: Step, poly: Poly, column: Index) -> Poly | None:
+    """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
+    algebra = step.algebra
+    if len(poly) != 1:
+        return None
+    ((term, coefficient),) = poly.items()
+    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "reduction":
+        return None
+    number, at, _ = term[0]
+    made = algebra.atoms[number].data
+    if made.name not in ("argmax", "argmin") or len(made.touched) != 1 or made.touched[0].extent != column.extent:
+        return None
+    if not _without_ties(algebra, made.definition, made.touched[0]):
+        return None
+    reader = step.reader
+    reader.notes[f"the {made.name[3:]}imum at {step.place} is attained at one place"] = None
+    read, new = reader.fresh(column.extent), reader.fresh(column.extent)
+    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(at)}
+    body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
+    found = reduced(algebra, body, [read], [new], Extreme("none", False, follows=True), f"{made.name} place", (), True)
+    return algebra.substitute(found, {new: column})
+
+
+def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
+    """Whether entries differ along an index at almost every point.
+
+    They do where they are polynomials in parameters and inputs there, or functions of them that are nowhere flat.
+    """
+    if along not in algebra.free_in(poly):
+        return False
+    waiting = [poly]
+    while waiting:
+        for term in waiting.pop():
+            for number, _, _ in term:
+                atom = algebra.atoms[number]
+                if atom.kind == "function":
+                    function = atom.data[0]
+                    if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
+                        return False
+                elif atom.kind not in ("parameter", "input", "let", "number", "size", "rational") or (
+                    atom.sign == "boolean"
+                ):
+                    return False
+                waiting += definitions(atom)
+    return True
+
+
+def read_at(step: Step, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
+    """Dimension `d` read at the position that a polynomial says; it has size one then."""
+    size = tensors.whole(value.dims[d])
+    if size == ONE:
+        return value
+    known = as_size(step.algebra, poly)
+    if known is not None and known.nonnegative:
+        index: Index | None = Fixed(known, size) if step.reader.at_least(size, known.plus(1)) else None
+    else:
+        index = as_index(step.algebra, poly, size)
+    if index is not None:
+        return at_index(step, value, d, index, ())
+    algebra = step.algebra
+    column = step.reader.fresh(size)
+    if len(value.dims[d]) > 1:
+        raise NoLaw("it reads at a value along a dimension made of several axes")
+    dims = tuple(() if k == d else f for k, f in enumerate(value.dims))
+    shifted = relabelled(algebra, value, {place(d, 0, size): column}, dims)
+    poly = algebra.multiply(hit(step, poly, column, strict), shifted.poly, [column])
+    return step.reader.settled(replace(shifted, poly=poly, compared=()))
+
+
+def gather(step: Step, args: list[Any]) -> list[Any]:
+    """A gather is linear in its operand: it reads at positions, whole windows where they start at a known place."""
+    reader, algebra = step.reader, step.algebra
+    operand, where = reader.tensor(args[0]), reader.tensor(args[1])
+    numbers = step.params["dimension_numbers"]
+    strict = step.params["mode"] != GatherScatterMode.FILL_OR_DROP
+    shape, counts = step.shape(0), [tensors.extent(n) for n in step.params["slice_sizes"]]
+    out_rank, rank = len(step.out_shape), len(shape)
+    mapped, batching = list(numbers.start_index_map), list(numbers.operand_batching_dims)
+    batch_out = [d for d in range(out_rank) if d not in numbers.offset_dims]
+    kept = [d for d in range(rank) if d not in numbers.collapsed_slice_dims and d not in batching]
+    offset = dict(zip(kept, [d for d in range(out_rank) if d in numbers.offset_dims], strict=True))
+    vector = len(where.dims) - 1
+    # the operand keeps its dimensions; those of the positions stand behind them
+    behind: dict[Any, Index] = {
+        place(k, f, s): place(rank + k, f, s) for k in range(vector) for f, s in enumerate(where.dims[k])
+    }
+    value = replace(operand, dims=(*operand.dims, *where.dims[:vector]))
+    for component, d in enumerate(mapped):
+        if counts[d] == shape[d]:
+            continue  # a window of the whole dimension starts at zero
+        here = _component(step, where, component, vector)
+        poly = algebra.substitute(here, behind)
+        if counts[d] == ONE:
+            value = read_at(step, value, d, _clipped(step, poly, shape[d]), strict)
+        else:
+            start = as_size(algebra, poly)
+            fits = start is not None and step.reader.at_least(shape[d], start.plus(counts[d]))
+            if start is None or not start.nonnegative or not fits:
+                raise NoLaw("it reads windows at positions that are values")
+            value = picked(step, value, d, start, 1, counts[d])
+    for d in range(rank):
+        if d not in mapped and d not in batching and counts[d] != shape[d]:
+            value = picked(step, value, d, ZERO, 1, counts[d])
+    for d, k in zip(batching, numbers.start_indices_batching_dims, strict=True):
+        if value.dims[d] != value.dims[rank + k]:
+            raise NoLaw("its batch dimensions do not factor alike")
+        same: dict[Any, Index] = {place(d, f, s): place(rank + k, f, s) for f, s in enumerate(value.dims[d])}
+        value = relabelled(algebra, value, same, tuple(() if j == d else f for j, f in enumerate(value.dims)))
+    sources: list[int | None] = [None] * out_rank
+    for d, position in offset.items():
+        sources[position] = d
+    for k, position in enumerate(batch_out):
+        sources[position] = rank + k
+    out = renumbered(step, value, sources, step.out_shape)
+    return [merged([where], reader.settled(replace(out, compared=())))]
+
+
+def _component(step: Step, where: Tensor, component: int, vector: int) -> Poly:
+    """One component of the vectors of positions."""
+    mapping: dict[Any, Index] = {}
+    for f, size in enumerate(where.dims[vector]):
+        if f or size.value is None:
+            raise NoLaw("its vectors of positions have a variable length")
+        mapping[place(vector, 0, size)] = ix.fixed(component, size)
+    return step.algebra.substitute(where.poly, mapping)
+
+
+def _clipped(step: Step, poly: Poly, size: Size) -> Poly:
+    """A constant position that is clipped to the dimension, where the mode says so."""
+    start = as_size(step.algebra, poly)
+    if start is None or step.params.get("mode") not in (GatherScatterMode.CLIP, None):
+        return poly
+    if not start.nonnegative and ZERO.minus(start).positive:
+        return {}
+    if start.minus(size).nonnegative:
+        return step.algebra.size(size.minus(1))
+    return poly
+
+
+def dynamic_slice(step: Step, args: list[Any]) -> list[Any]:
+    """A slice at a known position; at positions that are values, only of size one. Positions are clipped."""
+    value, starts = step.reader.tensor(args[0]), args[1:]
+    shape, new = step.shape(0), step.out_shape
+    used = []
+    for d, start in enumerate(starts):
+        if shape[d] == new[d]:
+            continue
+        poly = step.reader.tensor(start).poly
+        known = as_size(step.algebra, poly)
+        if known is not None:
+            value = picked(step, value, d, _clamped(step, known, shape[d].minus(new[d])), 1, new[d])
+        elif new[d] == ONE:
+            value = read_at(step, value, d, poly, True)
+            used.append(start)
+        else:
+            raise NoLaw("it slices more than one entry at a position that is a value")
+    return [merged([u for u in used if isinstance(u, Tensor)], value)]
+
+
+def _clamped(step: Step, start: Size, last: Size) -> Size:
+    if start.nonnegative and step.reader.at_least(last, start):
+        return start
+    if ZERO.minus(start).nonnegative:
+        return ZERO
+    if start.minus(last).nonnegative and last.nonnegative:
+        return last
+    raise NoLaw(f"whether its position {start} is in bounds depends on the sizes")
+
+
+def update_slice(step: Step, args: list[Any]) -> list[Any]:
+    """A slice replaced at a known position."""
+    old, new, *starts = args
+    shape, counts = step.shape(0), step.shape(1)
+    at = []
+    for d, start in enumerate(starts):
+        known = as_size(step.algebra, step.reader.tensor(start).poly)
+        if known is None:
+            raise NoLaw("its position is a value")
+        at.append(_clamped(step, known, shape[d].minus(counts[d])))
+    return [_placed(step, step.reader.tensor(old), step.reader.tensor(new), at, keep=False)]
+
+
+def _placed(step: Step, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
+    """`new` put into `old` at `at`: added to what is there, or in its stead."""
+    algebra, shape = step.algebra, step.shape(0)
+    inside = Tensor(new.dims, UNIT)
+    for d, start in enumerate(at):
+        new, inside = (embedded(step, v, d, start, 1, shape[d]) for v in (new, inside))
+    old, new, inside = tensors.unified(algebra, [old, new, inside])
+    outside = UNIT if keep else algebra.add(UNIT, inside.poly, -1)
+    poly = algebra.add(new.poly, algebra.multiply(outside, old.poly))
+    return merged([old, new], Tensor(old.dims, poly))
+
+
+def scatter(keep: bool) -> Callable[[Step, list[Any]], list[Any]]:
+    """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`)."""
+
+    def rule(step: Step, args: list[Any]) -> list[Any]:
+        old, where, new = (step.reader.tensor(a) for a in args)
+        numbers = step.params["dimension_numbers"]
+        if len(where.dims) != 1 or numbers.operand_batching_dims:
+            raise NoLaw("it writes to several places")
+        shape = step.shape(0)
+        kept = [d for d in range(len(shape)) if d not in numbers.inserted_window_dims]
+        counts = [ONE] * len(shape)
+        for source, d in enumerate(kept):
+            counts[d] = step.shape(2)[source]
+        at = [ZERO] * len(shape)
+        for component, d in enumerate(numbers.scatter_dims_to_operand_dims):
+            start = as_size(step.algebra, _component(step, where, component, 0))
+            if start is None:
+                raise NoLaw("it writes to a place that is a value")
+            beyond = start.plus(counts[d]).minus(shape[d]).positive
+            if beyond and step.params["mode"] == GatherScatterMode.FILL_OR_DROP:
+                return [old]  # what lies beyond the end is dropped
+            if not (start.nonnegative and step.reader.at_least(shape[d], start.plus(counts[d]))):
+                raise NoLaw("it may write out of bounds")
+            at[d] = start
+        mapping: dict[Any, Index] = {}
+        dims: list[tuple[Size, ...]] = [()] * len(shape)
+        for source, d in enumerate(kept):
+            dims[d] = new.dims[source]
+            mapping |= {place(source, f, s): place(d, f, s) for f, s in enumerate(dims[d])}
+        moved = relabelled(step.algebra, new, mapping, tuple(dims))
+        return [_placed(step, old, moved, at, keep)]
+
+    return rule

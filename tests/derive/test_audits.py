@@ -1,0 +1,221 @@
+"""Audits say nothing false: of models with casts, with domains, with inert parameters, with kinks, with norms."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quotax_rows import ROWS, rms_norm  # tests/derive/rows.py: see conftest.py
+
+import quotax as qx
+from quotax.derive.audit import jacobian_rank
+from quotax.derive.probing import FLAT, probe
+from quotax.derive.running import Running
+from quotax.derive.unnamed import FieldFamily
+from quotax.errors import SymmetryError
+
+
+def quiet(model, **options):
+    return qx.derive(model, progress=lambda line: None, **options)
+
+
+def two_layer(between, bias=True):
+    @qx.architecture(params={"W1": "h x", "W2": "y h"} | ({"b1": "h"} if bias else {}), inputs={"x": "x"})
+    def net(p, x):
+        return p["W2"] @ between(p["W1"] @ x + (p["b1"] if bias else 0))
+
+    return net
+
+
+# --- casts and stopped gradients
+
+CASTS = {
+    "float32": lambda z: jax.nn.relu(z.astype(jnp.float32)).astype(jnp.float64),
+    "bfloat16": lambda z: jax.nn.relu(z.astype(jnp.bfloat16)).astype(jnp.float64),
+    "stopped slope": lambda z: z * jax.lax.stop_gradient(z > 0) + 0 * jax.lax.stop_gradient(z),
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_casts_and_stopped_gradients_are_read_away(name):
+    trace = two_layer(CASTS[name]).trace({"x": 3, "h": 4, "y": 2})
+    assert jacobian_rank(trace, 24, 4).rank == 20
+    assert Running(trace).rank(np.random.default_rng(0)).value == 20
+
+
+@pytest.mark.parametrize("sizes", [{"x": 3, "h": 4, "y": 2}, {"x": 2, "h": 3, "y": 5}])
+def test_a_straight_through_estimator_has_the_derivative_of_what_it_computes(sizes):
+    through = two_layer(lambda z: z + jax.lax.stop_gradient(jnp.round(z) - z))
+    audit = quiet(through).audit(**sizes)
+    assert audit.surplus >= 0
+    assert audit.rank == sizes["y"] * sizes["h"]
+    assert audit.inert == ("W1", "b1")
+    assert str(audit).startswith("inert to first order: W1, b1; ")
+
+
+def test_a_rank_that_proved_orbits_leave_no_room_for_is_not_believed():
+    seen = jacobian_rank(two_layer(jax.nn.relu).trace({"x": 3, "h": 4, "y": 2}), 24, 6)
+    assert seen.rank is None
+    assert seen.unavailable["rank"] == "float64 shows 20, and the proved orbits leave 18 at most"
+
+
+# --- domains
+
+
+def batch_norm(between):
+    @qx.architecture(
+        params={"W": "h x", "mean": "h", "var": "h", "gain": "h", "beta": "h", "A": "y h"}, inputs={"x": "x"}
+    )
+    def model(p, x):
+        z = (p["W"] @ x - p["mean"]) / jnp.sqrt(p["var"] + 1e-5)
+        return p["A"] @ between(p["gain"] * z + p["beta"])
+
+    return model
+
+
+def test_points_are_drawn_where_the_model_is_defined():
+    audit = quiet(batch_norm(jax.nn.relu)).audit(x=3, h=4, y=2)
+    assert (audit.parameters, audit.rank) == (36, 20)  # a ReLU network of 24 numbers, of which 4 are scales
+    assert " with var positive" in audit.method
+
+
+@pytest.mark.parametrize(
+    ("function", "where"),
+    [
+        (lambda p, x: jnp.abs(jnp.log(p["W"].sum(1)) * p["b"]) * x.sum(), " with W positive"),
+        (lambda p, x: jnp.abs(jnp.sqrt(p["b"])) * (p["W"] @ x), " with b positive"),
+        (lambda p, x: jnp.abs(jnp.arcsin(p["b"]) * jnp.log(p["b"])) * (p["W"] @ x), " with b between 0 and 1"),
+        (lambda p, x: jnp.abs(p["b"]) * (p["W"] @ x), ""),
+    ],
+)
+def test_only_what_has_to_be_is_kept_positive(function, where):
+    model = qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "x"})(function)
+    running = Running(model.trace({"h": 3, "x": 4}))
+    assert str(running.smooth) == where
+    assert str(running.valued) == where
+
+
+@pytest.mark.parametrize("function", [lambda z: jnp.log(-1 - z**2), lambda z: jax.nn.relu(jnp.sqrt(-1 - z**2))])
+def test_a_model_that_is_defined_nowhere_has_no_rank(function):
+    audit = quiet(two_layer(function)).audit(x=3, h=4, y=2)
+    assert (audit.rank, audit.flat, audit.surplus, audit.complete) == (None, None, None, False)
+    assert audit.unavailable["rank"].startswith("no point was found at which all outputs are numbers")
+    assert "cannot say: rank, because no point was found" in str(audit)
+    with pytest.raises(SymmetryError, match="no point was found"):
+        audit.directions()
+
+
+def test_permutations_of_a_model_with_a_domain_are_found():
+    found = quiet(batch_norm(jnp.tanh))
+    assert "permute h" in [s.name for s in found.discrete]
+
+
+# --- inert parameters
+
+
+def model_of(name):
+    return next(row.model for row in ROWS if row.name == name)
+
+
+SHIFT = qx.Symmetry("shift", qx.Translation("k", each="head"), {"bK[head,k]": "bK[head,k] + g[head,k]"})
+SIZES = {"head": 4, "k": 8, "d": 16, "t": 5}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_shift_of_an_inert_key_bias_is_flat(seed):
+    model = model_of("attention biases")
+    seen = probe(model.trace(SIZES), [SHIFT.bind(model.params)], seed)
+    assert seen.flatness < FLAT
+    assert seen.inert == ("bK",)
+    assert seen.independent == 32
+
+
+@pytest.mark.parametrize("moved", ["bQ", "bV"])
+def test_the_same_shift_of_another_bias_is_not(moved):
+    model = model_of("attention biases")
+    wrong = qx.Symmetry("wrong", SHIFT.group, {f"{moved}[head,k]": f"{moved}[head,k] + g[head,k]"})
+    assert probe(model.trace(SIZES), [wrong.bind(model.params)]).flatness > 1e-2
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-4, 10.0])
+def test_what_moves_the_outputs_little_is_not_called_flat(factor):
+    @qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "x"})
+    def model(p, x):
+        return jnp.tanh(p["W"] @ x + factor * p["b"])
+
+    wrong = qx.Symmetry("wrong", qx.Translation("h"), {"b": "b + g"})
+    seen = probe(model.trace({"h": 20, "x": 10}), [wrong.bind(model.params)])
+    assert seen.flatness > 1e-2
+    assert not seen.inert
+
+
+def test_a_unit_that_is_dead_at_one_point_is_not_inert():
+    model = two_layer(jax.nn.relu)
+    for seed in range(4):
+        assert probe(model.trace({"h": 2, "x": 30, "y": 3}), [], seed).inert == ()
+        assert jacobian_rank(model.trace({"h": 1, "x": 2, "y": 2}), 5, 1, seed).inert == ()
+
+
+# --- kinks
+
+
+@pytest.mark.parametrize("sizes", [{"x": 3, "h": 4, "k": 3, "y": 2}, {"x": 2, "h": 3, "k": 5, "y": 1}])
+def test_the_rank_of_a_deep_relu_network_does_not_depend_on_the_seed(sizes):
+    @qx.architecture(params={"W1": "h x", "b1": "h", "W2": "k h", "b2": "k", "W3": "y k", "b3": "y"}, inputs={"x": "x"})
+    def deep(p, x):
+        z = jax.nn.relu(p["W1"] @ x + p["b1"])
+        return p["W3"] @ jax.nn.relu(p["W2"] @ z + p["b2"]) + p["b3"]
+
+    trace, orbit = deep.trace(sizes), sizes["h"] + sizes["k"]
+    total = sum(int(np.prod(s.shape(sizes))) for s in deep.params)
+    for seed in range(4):
+        seen = jacobian_rank(trace, total, orbit, seed)
+        assert seen.rank == total - orbit
+        assert "points" in seen.method or "one point" in seen.method
+
+
+# --- fields of models with norms
+
+
+def centred(z, eps):
+    return rms_norm(z - z.mean(), eps)
+
+
+@pytest.mark.parametrize("eps", [0.0, pytest.param(1e-5, marks=pytest.mark.slow)])
+def test_rotations_that_fix_the_ones_are_kept_although_the_model_has_a_root(eps):
+    found = quiet(two_layer(lambda z: centred(z, eps), bias=False))
+    (family,) = found.unnamed
+    assert len(family.fields) == (family.sizes["h"] - 1) * (family.sizes["h"] - 2) // 2
+    assert family.certificate
+    assert "denominators are not zero" in family.certificate.assumptions[0]
+    assert not found.unproved
+    assert found.audit(**family.sizes).surplus == 0
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1])
+def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
+    from quotax.derive.derivation import derive
+
+    @qx.architecture(params={"a": "", "b": "", "W": "h x"}, inputs={"x": "x"})
+    def model(p, x):
+        return (p["a"] ** 2 + p["b"] ** 2) * rms_norm(p["W"] @ x, eps)
+
+    found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda expressions: False)
+    assert not found.unnamed
+    ((field, certificate),) = [(f, c) for f, c in found.unproved if isinstance(f, FieldFamily)]
+    assert certificate.status == "undecided"
+    assert len(field.fields) == 1
+    assert "was not proved" in certificate.residual
+    audit = found.audit(**field.sizes)
+    assert (audit.surplus, audit.unproved) == (1, 1)
+    assert "surplus 1; 1 fields found here are not proved and not counted" in str(audit)
+
+
+def test_an_undecided_permutation_is_kept_among_the_unproved():
+    from quotax.artifacts import Certificate
+    from quotax.derive.derivation import derive
+
+    model = two_layer(jnp.tanh)
+    found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda expressions: False)
+    assert {s.name for s, _ in found.unproved} == {"permute h", "flip h"}

@@ -1,0 +1,535 @@
+"""The kernel accepts what was found, and nothing that is not so: derivations replayed, corrupted and forged."""
+
+import copy
+import json
+import random
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import pytest
+import sympy as sp
+
+import quotax as qx
+from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
+from quotax.certify.every_width import Opening, opened, prove
+from quotax.kernel.data import replay
+from quotax.kernel.elements import Element
+from quotax.kernel.indices import Bound, Fixed, Free
+from quotax.kernel.laws import Effect, Law
+from quotax.kernel.polynomials import TooLarge, slot
+from quotax.kernel.proof import Proof, Refused, Step
+from quotax.kernel.sheet import Extreme
+from quotax.kernel.sizes import Size
+
+CLAIMS = table()
+ROWS = {row[0]: row for row in CLAIMS.TRUE}
+DOZEN = (
+    "linear GL", "ReLU scaling", "abs permutation", "tanh flips", "sigmoid flips", "exp with a bias", "softmax rows",
+    "log softmax bias", "batch norm scale", "RMS norm O", "ReLU RNN", "state space GL", "attention queries and keys",
+    "RoPE adjacent", "conv ReLU scaling", "embedding GL", "unit set to zero", "tanh RNN permutation",
+)  # fmt: skip
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, ZeroDivisionError)
+"""What reading data that is no derivation may raise: nothing is accepted then either."""
+
+
+def outcome(what, steps):
+    """True, False, or the name of what was raised."""
+    try:
+        return replayed(what, steps)
+    except (Refused, TooLarge, *MALFORMED) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("name", DOZEN)
+def test_a_derivation_is_json_and_replays(name):
+    what, steps, _ = derived(ROWS[name])
+    read = json.loads(json.dumps(steps))
+    assert read == steps
+    assert replay(what.opening.sheet, what.element, what.claim, read, prove) is True
+
+
+@pytest.mark.parametrize("name", DOZEN)
+def test_every_image_is_the_value_at_the_moved_parameters(name):
+    what, steps, _ = derived(ROWS[name])
+    assert replayed(what, steps)
+    for base in ((2, 3, 2, 1, 3, 2, 2, 3), (1, 2, 3, 2, 1, 2, 3, 1)):
+        assert not wrong_images(Recorded.last, what, small(what.opening, base))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [r for r in CLAIMS.TRUE + CLAIMS.FALSE if "decoder" not in r[0]], ids=lambda r: r[0])
+def test_every_image_of_every_claim_is_its_value(row):
+    """Of broken twins too: their steps are sound up to the end."""
+    try:
+        what, steps, _ = derived(row)
+    except Refused:
+        return
+    assert replayed(what, steps) is (row in CLAIMS.TRUE)
+    for base in ((2, 3, 2, 1, 3, 2, 2, 3), (1, 2, 3, 2, 1, 2, 3, 1)):
+        assert not wrong_images(Recorded.last, what, small(what.opening, base))
+
+
+# --- corrupted
+
+
+def mutated(steps, rng):
+    """One thing of a derivation changed."""
+    out = copy.deepcopy(steps)
+    kind = rng.choice(
+        ["drop", "swap images", "coefficient", "law", "atoms", "index", "rule", "effect", "order", "power"]
+    )
+    step = rng.choice(out)
+    if kind == "drop":
+        out.remove(step)
+    elif kind == "swap images":
+        other = rng.choice(out)
+        for key in ("image", "laws"):
+            if key in step and key in other:
+                step[key], other[key] = other[key], step[key]
+    elif kind == "coefficient":
+        terms = [t for s in out for p in s.get("image", ()) for t in p]
+        terms += [t for s in out for law in s.get("laws", ()) for t in law["shift"]]
+        if terms:
+            rng.choice(terms)[0] = rng.choice(["2", "-1", "1/2", "0"])
+        laws = [law for s in out for law in s.get("laws", ())]
+        if laws and rng.random() < 0.5:
+            rng.choice(laws)["coefficient"] = rng.choice(["2", "-1", "1/3", "0"])
+    elif kind == "law":
+        laws = [law for s in out for law in s.get("laws", ())]
+        if laws:
+            law = rng.choice(laws)
+            law[rng.choice(["scale", "matrices", "shift"])] = []
+    elif kind in ("atoms", "index", "power"):
+        factors = [f for f in nested(out) if isinstance(f[0], int) and isinstance(f[1], list) and len(f) == 3]
+        if factors:
+            factor = rng.choice(factors)
+            other = rng.choice(factors)
+            part = {"atoms": 0, "index": 1, "power": 2}[kind]
+            factor[part] = other[part] if part < 2 else rng.choice(["2", "-1", "1/2", "0"])
+    elif kind == "rule":
+        step["rule"] = rng.choice(["image", "inline", "lemma", "congruence", "assume", "discharge"])
+    elif kind == "effect":
+        effects = [e for s in out for e in s.get("effects", ()) if e]
+        if effects:
+            rng.choice(effects)[rng.choice(["power", "rate", "logs", "shift", "centre"])] = rng.choice(["0", "1", "-1"])
+    else:
+        rng.shuffle(out)
+    return out
+
+
+def nested(data):
+    """All lists in it."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    elif isinstance(data, list) and data:
+        yield data
+    if isinstance(data, list):
+        for part in data:
+            yield from nested(part)
+
+
+def check_mutations(name, count, seed=0):
+    what, steps, _ = derived(ROWS[name])
+    rng, symbols, results = random.Random(seed), small(what.opening), []
+    for _ in range(count):
+        found = outcome(what, mutated(steps, rng))
+        results.append(found)
+        # what was accepted on the way is so, whatever the end
+        assert not wrong_images(Recorded.last, what, symbols)
+    return results
+
+
+@pytest.mark.parametrize("name", ["ReLU scaling", "softmax rows", "ReLU RNN", "sigmoid flips", "abs permutation"])
+def test_a_corrupted_derivation_is_refused_or_every_step_of_it_is_so(name):
+    results = check_mutations(name, 20)
+    assert any(r is not True for r in results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in DOZEN if n != "attention queries and keys"])
+def test_many_corrupted_derivations(name):
+    check_mutations(name, 150, seed=1)
+
+
+TWINS = [
+    (true, false) for false in CLAIMS.FALSE for true in CLAIMS.TRUE if true[1] is false[1] and "decoder" not in true[0]
+]  # fmt: skip
+
+
+def borrowed(pairs, mutations=0):
+    wrong = []
+    known = {}
+    for true, false in pairs:
+        if true[0] not in known:
+            known[true[0]] = derived(true)
+        what, steps, _ = known[true[0]]
+        target = stated(false)
+        if target.opening is not what.opening:
+            continue
+        rng = random.Random(5)
+        for turn in range(1 + mutations):
+            if outcome(target, mutated(steps, rng) if turn else steps) is True:
+                wrong.append((true[0], false[0]))
+    return wrong
+
+
+def test_steps_of_a_true_claim_prove_no_false_one():
+    assert len(TWINS) >= 40
+    assert not borrowed(TWINS)
+
+
+@pytest.mark.slow
+def test_corrupted_steps_of_a_true_claim_prove_no_false_one():
+    assert not borrowed(TWINS, 12)
+
+
+# --- refused, one by one
+
+
+def written(function, params, inputs=None):
+    """A sheet of a small model, with symbols for sizes."""
+    model = qx.architecture(params=params, inputs=inputs or {})(function)
+    opening = opened(model, {a: a for a in model.axis_names})
+    assert isinstance(opening, Opening), opening
+    return opening
+
+
+H = Size.of("h")
+I = slot(0, H)
+
+
+def proof_of(function, params, element, claim, inputs=None):
+    opening = written(function, params, inputs)
+    proof = Proof(opening.sheet, element, prove)
+    numbers = opening.sheet.parameters
+    proof.claim(claim(proof.algebra, numbers, lambda at, inverted=False: element.entry(proof.algebra, at, inverted)))
+    return proof
+
+
+def atom_of(proof, kind, number=0):
+    return [a for a in proof.algebra.atoms.made if a.kind == kind][number]
+
+
+def scaled_claim(name="b"):
+    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], (I,), 1)]), g((I,)))}
+
+
+POSITIVE = Element("positive", None, H)
+
+
+def by_a_number(name, at=()):
+    """The claim that a parameter is multiplied by an element that is one number."""
+    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], at, 1)]), g(()))}
+
+
+def scaled_sum():
+    return proof_of(lambda p: (p["b"] + p["c"]) * p["c"], {"b": "h", "c": "h"}, POSITIVE, scaled_claim())
+
+
+def test_an_image_with_a_stray_index_is_refused():
+    proof = scaled_sum()
+    let = atom_of(proof, "let")
+    stray = proof.algebra.entry(let, (Free((0, 7), H),))
+    with pytest.raises(Refused, match=r"does not become what is said|has an index that it has not"):
+        proof.do(Step("image", let.number, (stray,)))
+    with pytest.raises(Refused, match=r"the image of b has an index that it has not"):
+        proof_of(lambda p: p["b"], {"b": "h"}, POSITIVE,
+                 lambda algebra, numbers, g: {"b": g((Free((0, 3), H),))})  # fmt: skip
+
+
+def test_an_image_is_given_once():
+    proof = scaled_sum()
+    let = atom_of(proof, "let")
+    proof.do(Step("inline", let.number))
+    with pytest.raises(Refused, match="has an image already"):
+        proof.do(Step("inline", let.number))
+
+
+def test_an_image_that_is_not_so_is_refused():
+    proof = scaled_sum()
+    let = atom_of(proof, "let")
+    with pytest.raises(Refused, match="does not become what is said"):
+        proof.do(Step("image", let.number, (proof.entry(let.number),)))
+
+
+def test_what_has_no_image_cannot_be_used():
+    proof = scaled_sum()
+    with pytest.raises(Refused, match=r"nothing says how .* moves"):
+        proof.settled()
+
+
+def test_a_rule_of_another_kind_is_refused():
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
+    function = atom_of(proof, "function")
+    with pytest.raises(Refused, match="is no let"):
+        proof.do(Step("inline", function.number))
+    with pytest.raises(Refused, match="has an image already"):
+        proof.do(Step("congruence", proof.sheet.parameters["b"]))
+    with pytest.raises(Refused, match="is no function"):
+        proof.do(Step("congruence", proof.algebra.atoms._known["g"].number))
+
+
+def scan(function, init=0.0):
+    return lambda p: jax.lax.scan(lambda t, x: (function(t, x), None), init, p["b"])[0]
+
+
+def carried():
+    proof = proof_of(scan(lambda t, x: 0.5 * t + x), {"b": "h"}, Element("positive", None, None),
+                     by_a_number("b", (I,)))  # fmt: skip
+    (carry,) = proof.sheet.loops[0].carries
+    return proof, carry
+
+
+def test_a_loop_that_is_not_closed_settles_nothing():
+    proof, carry = carried()
+    g = proof.element.entry(proof.algebra, ())
+    proof.do(Step("assume", 0, (proof.algebra.multiply(proof.entry(carry), g),)))
+    assert not proof.settled()
+    with pytest.raises(Refused, match="a carry has an image already"):
+        proof.do(Step("assume", 0, (proof.entry(carry),)))
+
+
+def test_a_loop_is_closed_by_its_law_alone():
+    proof, carry = carried()
+    with pytest.raises(Refused, match="nothing was assumed of this loop"):
+        proof.do(Step("discharge", 0))
+    with pytest.raises(Refused, match="not every carry has an image"):
+        proof.do(Step("assume", 0, ()))
+    proof.do(Step("assume", 0, (proof.entry(carry),)))
+    for atom in [a for a in proof.algebra.atoms.made if a.kind == "let"]:
+        proof.do(Step("inline", atom.number))
+    with pytest.raises(Refused, match=r"the law of a carry of the loop at .* is not kept"):
+        proof.do(Step("discharge", 0))
+
+
+def test_the_law_of_a_carry_may_not_depend_on_time():
+    proof, carry = carried()
+    algebra, steps = proof.algebra, H.plus(1)
+    time = slot(0, steps)
+    ramp = algebra.atoms.make(("iota", steps), "iota", "n", (steps,), sign="nonnegative")
+    image = algebra.multiply(proof.entry(carry), algebra.entry(ramp, (time,)))
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof.do(Step("assume", 0, (image,)))
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof.do(Step("assume", 0, (algebra.entry(ramp, (time,)),)))
+
+
+PERMUTE = Element("permutation", None, H)
+
+
+def permuted_claim(algebra, numbers, g):
+    j = Free((-3, 1), H)
+    return {"b": algebra.multiply(g((I, j)), algebra.normal(1, [(numbers["b"], (j,), 1)]), [j])}
+
+
+def permuting(algebra, place):
+    return ((place, ((algebra.atoms._known["g"].number, (place, Bound(0, H)), 1),), Bound(0, H)),)
+
+
+def test_a_reduction_in_order_is_not_permuted():
+    proof = proof_of(lambda p: jnp.argmax(p["b"]) * 1.0, {"b": "h"}, PERMUTE, permuted_claim)
+    atom = atom_of(proof, "reduction")
+    law = Law(matrices=permuting(proof.algebra, Free((1, 0), H)))
+    with pytest.raises(Refused, match="depends on the order of what it reads"):
+        proof.do(Step("lemma", atom.number, laws=(law,)))
+
+
+def test_what_moves_may_not_vary_along_what_is_reduced():
+    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
+    atom = atom_of(proof, "reduction")
+    scale = ((proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
+    with pytest.raises(Refused, match="what moves varies along"):
+        proof.do(Step("lemma", atom.number, laws=(Law(scale=scale),)))
+
+
+def test_a_function_does_not_commute_with_a_matrix():
+    element = Element("general", None, H)
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, element, permuted_claim)
+    with pytest.raises(Refused, match="does not commute with a matrix"):
+        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
+
+
+def test_the_wrong_law_is_refused():
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
+    number = atom_of(proof, "function").number
+    with pytest.raises(Refused, match="does not move so"):
+        proof.do(Step("lemma", number, laws=(Law(),)))
+    with pytest.raises(Refused, match="has 1 arguments"):
+        proof.do(Step("lemma", number, laws=(Law(), Law())))
+
+
+@pytest.mark.parametrize(("kind", "match"), [
+    ("vector", "a factor may vanish"), ("positive", "no proof that"), ("sign", "no proof that"),
+])  # fmt: skip
+def test_a_factor_that_may_vanish_and_a_lemma_that_is_not_so_are_refused(kind, match):
+    proof = proof_of(lambda p: jnp.exp(p["b"]), {"b": "h"}, Element(kind, None, H), scaled_claim())
+    law = Law(scale=((proof.algebra.atoms._known["g"].number, (I,), 1),))
+    effect = Effect(power=sp.Integer(1), words="it is homogeneous")
+    with pytest.raises(Refused, match=match):
+        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(law,), effects=(effect, None)))
+
+
+def test_two_arguments_that_move_in_two_ways_are_refused():
+    both = lambda p: jnp.maximum(p["b"], p["c"])
+    proof = proof_of(both, {"b": "h", "c": "h"}, POSITIVE, scaled_claim())
+    number, g = atom_of(proof, "function").number, proof.algebra.atoms._known["g"].number
+    laws = (Law(scale=((g, (I,), 1),)), Law())
+    effect = Effect(power=sp.Integer(1), words="it is homogeneous")
+    with pytest.raises(Refused, match="no proof that"):
+        proof.do(Step("lemma", number, laws=laws, effects=(effect, None)))
+    proof = proof_of(both, {"b": "h", "c": "h"}, PERMUTE, permuted_claim)
+    with pytest.raises(Refused, match="one argument is permuted and another is not"):
+        proof.do(Step("lemma", atom_of(proof, "function").number,
+                      laws=(Law(matrices=permuting(proof.algebra, I)), Law())))  # fmt: skip
+
+
+def test_the_root_of_a_negative_multiple_is_refused():
+    negated = lambda algebra, numbers, g: {"b": algebra.normal(-2, [(numbers["b"], (I,), 1)])}
+    proof = proof_of(lambda p: jnp.sqrt(p["b"]), {"b": "h"}, POSITIVE, negated)
+    with pytest.raises(Refused, match="the root of a negative multiple of b"):
+        proof.settled()
+
+
+def test_a_step_that_names_an_atom_of_another_proof_is_refused():
+    what, steps, found = derived(ROWS["ReLU scaling"])
+    late = len(found.proof.algebra.atoms.made)
+    changed = copy.deepcopy(steps)
+    step = next(s for s in changed if s["rule"] == "image")
+    step["image"][0][0][1][0][0] = late
+    with pytest.raises(Refused, match="only another proof has"):
+        replayed(what, changed)
+
+
+def test_a_reduction_moves_by_its_own_law_alone():
+    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, Element("positive", None, None),
+                     by_a_number("b", (I,)))  # fmt: skip
+    law = Law(scale=((proof.algebra.atoms._known["g"].number, (), 1),))
+    wrong = Effect(power=sp.Integer(2), words="a common positive factor comes out of it")
+    with pytest.raises(Refused, match="a reduction does not move so"):
+        proof.do(Step("lemma", atom_of(proof, "reduction").number, laws=(law,), effects=(wrong, None)))
+    assert atom_of(proof, "reduction").data.law == Extreme()
+
+
+# --- forged: each proves something false unless the kernel looks at what a law is made of
+
+
+def refused(proof, *steps):
+    """That these steps do not settle a claim that is false."""
+    try:
+        for step in steps:
+            proof.do(step)
+        accepted = proof.settled()
+    except Refused:
+        return
+    if accepted:
+        pytest.fail("a false claim was accepted")
+
+
+def test_a_scale_at_a_bound_index():
+    """`|b @ c|` is not left alone by flips of the entries of b."""
+    flips = Element("sign", None, H)
+    proof = proof_of(lambda p: jnp.abs(p["b"] @ p["c"]), {"b": "h", "c": "h"}, flips, scaled_claim())
+    let, function = atom_of(proof, "let"), atom_of(proof, "function")
+    term = next(iter(let.data))
+    (bound,) = proof.algebra.bound_in(term)
+    law = Law(scale=((proof.algebra.atoms._known["g"].number, (bound,), 1),))
+    effect = Effect(absolute=True, words="a sign does not change it")
+    refused(proof, Step("inline", let.number), Step("lemma", function.number, laws=(law,), effects=(effect, None)))
+
+
+def test_a_permutation_at_a_fixed_index():
+    """`tanh(b[0])` is not left alone by permutations of b."""
+    proof = proof_of(lambda p: jnp.tanh(p["b"][0]), {"b": "h"}, PERMUTE, permuted_claim)
+    law = Law(matrices=permuting(proof.algebra, Fixed(Size.of(0), H)))
+    refused(proof, *(Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"),
+            Step("lemma", atom_of(proof, "function").number, laws=(law,)))  # fmt: skip
+
+
+def test_a_word_that_is_empty():
+    """A sum is no permutation: `sum_i (tanh(b_i) - tanh(c_i))`, where b and c become their sums at every place."""
+
+    def summed(algebra, numbers, g):
+        j = Free((-3, 1), H)
+        return {name: algebra.total(algebra.normal(1, [(numbers[name], (j,), 1)]), [j]) for name in ("b",)}
+
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, PERMUTE, summed)
+    law = Law(matrices=((I, (), Bound(0, H)),))
+    number = atom_of(proof, "function").number
+    try:
+        proof.do(Step("lemma", number, laws=(law,)))
+    except Refused:
+        return
+    pytest.fail("tanh(sum_j b_j) was said to be sum_j tanh(b_j)")
+
+
+def test_a_coefficient_of_zero():
+    """Whether b is zero is not left alone where b becomes zero."""
+    proof = proof_of(lambda p: jnp.where(p["b"] == 0, 1.0, 2.0), {"b": "h"}, POSITIVE, lambda *_: {"b": {}})
+    effect = Effect(words="a factor does not change it")
+    lets = [Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"]
+    lemma = Step("lemma", atom_of(proof, "function").number, laws=(Law(Fraction(0)),), effects=(effect, None))
+    refused(proof, lemma, *lets)
+
+
+def test_a_carry_at_a_fixed_time():
+    """`a (C[T] - C[0])` with `C[0] = c`, `C[t + 1] = d`: scaling a moves it."""
+
+    def model(p):
+        last, kept = jax.lax.scan(lambda t, x: (x, t), p["c"][0], p["b"])
+        return p["a"][0] * (last - kept[0])
+
+    proof = proof_of(model, {"a": "1", "b": "h", "c": "1"}, Element("positive", None, None), by_a_number("a"))
+    (carry,) = proof.sheet.loops[0].carries
+    algebra, steps = proof.algebra, H.plus(1)
+    first = algebra.entry(algebra.atoms[carry], (Fixed(Size.of(0), steps),))
+    less = algebra.multiply(algebra.add(proof.entry(carry), first, -1), proof.element.entry(algebra, (), True))
+    image = algebra.add(first, less)
+    refused(proof, Step("assume", 0, (image,)),
+            *(Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let"),
+            Step("discharge", 0))  # fmt: skip
+
+
+def test_an_entry_without_its_indices():
+    """`a (T[0] - T[1])` is not left alone by scalings of a: T without an index is no entry of T."""
+    number = Element("positive", None, None)
+
+    def model(p):
+        rows = p["b"] + p["c"]
+        return p["a"][0] * (rows[0] - rows[1])
+
+    proof = proof_of(model, {"a": "1", "b": "2", "c": "2"}, number, by_a_number("a"))
+    algebra, inverse = proof.algebra, number.entry(proof.algebra, (), True)
+    let = next(a for a in algebra.atoms.made if a.kind == "let" and a.slots)
+    bare = {((let.number, (), 1),): Fraction(1)}
+    image = algebra.add(bare, algebra.multiply(algebra.add(proof.entry(let.number), bare, -1), inverse))
+    others = [Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let" and a is not let]
+    refused(proof, Step("image", let.number, (image,)), *others)
+
+
+def test_the_power_of_a_trace():
+    """`(sum_j g_jj b)^-1` is no `sum_j g_jj b^-1`."""
+
+    def traced(algebra, numbers, g):
+        j = Free((-3, 1), H)
+        return {"b": algebra.multiply(g((j, j)), algebra.normal(1, [(numbers["b"], (I,), 1)]), [j])}
+
+    proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, PERMUTE, traced)
+    number = proof.sheet.parameters["b"]
+    if proof._monomial_power(number, proof.images[number], -1) is not None:
+        pytest.fail("the power of a trace was said to be the trace of powers")
+
+
+@pytest.mark.parametrize(
+    "index", [["bound", -1, "h"], ["fixed", "h", "h"], ["affine", "1", 1, ["free", [0, 0], "h"], "h"]]
+)
+def test_data_may_not_name_an_index_that_there_is_none_of(index):
+    """A bound index of a negative number stands for a pattern; a position at or above its extent for nothing."""
+    from quotax.kernel.data import _Decoder
+
+    what = stated(ROWS["ReLU scaling"])
+    try:
+        _Decoder(Proof(what.opening.sheet, what.element, prove)).index(index)
+    except Refused:
+        return
+    pytest.fail("an index out of bounds was read")
