@@ -44,7 +44,7 @@ def main():
         "exp with a bias",
     ]
     timed("two layers", 1, [rows[name] for name in two_layers])
-    for blocks, limit in ((2, 10), (12, 60)):
+    for blocks, limit in ((2, 4), (12, 8)):
         model = claims.decoder(blocks)
         for label, (group, action) in claims.decoder_claims(blocks).items():
             if blocks == 2 or label in ("values", "pairs", "stream"):
