@@ -251,7 +251,10 @@ def covered(scope: str) -> Callable[[Sizes], bool]:
         return lambda sizes: any(all(sizes.get(a) == n for a, n in one.items()) for one in named) if named else True
     even = re.findall(r"even (\w+)", scope) + re.findall(r"\b(\w+) (?:is |are )?even\b", scope)
     bounds = re.findall(r"\b([A-Za-z]\w*)\s*(>=|>|≥|<=|<|≤)\s*(\d+)", scope)
+    over = [(re.fullmatch(r"(\w+)_over_(\d+)", a), sign, n) for a, sign, n in bounds]
+    bounds += [(m[1], sign, str(int(m[2]) * int(n))) for m, sign, n in over if m]
     rests = [(a, int(m)) for a, m in re.findall(r"mod\((\w+), (\d+)\) ≠ 0", scope)]
+    shares = re.findall(r"\b(\w+) a multiple of (\w+)", scope)
     unequal = re.findall(r"\b([A-Za-z]\w*)\s*≠\s*(\d+)", scope)
     tests = {
         ">=": int.__ge__, "≥": int.__ge__, ">": int.__gt__, "<=": int.__le__, "≤": int.__le__, "<": int.__lt__
@@ -264,6 +267,7 @@ def covered(scope: str) -> Callable[[Sizes], bool]:
             and all(axis not in sizes or tests[sign](sizes[axis], int(n)) for axis, sign, n in bounds)
             and all(sizes.get(axis) != int(n) for axis, n in unequal)
             and all(axis not in sizes or sizes[axis] % m for axis, m in rests)
+            and all(axis not in sizes or sizes[axis] % (sizes[m] if m in sizes else int(m)) == 0 for axis, m in shares)
         )
 
     return inside

@@ -8,6 +8,7 @@ import pytest
 
 import quotax as qx
 from quotax.artifacts import Certificate
+from quotax.certify.every_width import opened
 
 
 @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -143,7 +144,49 @@ def test_a_loop_over_heads_is_held():
     scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1[head,h,x]": "g[h] W1[head,h,x]", "W2": "W2 @ inv(g)"})
     certificate = qx.verify(loop, scale)
     assert certificate.status == "proved"
-    assert certificate.scope == "every width of h, x, y at head=2"
+    assert certificate.scope == "every width of h, x, y at head=3"
+
+
+def fused(rows, *, rotary=False):
+    """Attention whose heads are cut from one width; `rows` says how the function finds the number of rows."""
+
+    @qx.architecture(params={"Wq": "D n", "Wk": "D n", "Wv": "D n", "Wo": "n D", "s": "c"}, inputs={"x": "t D"})
+    def attention(p, x):
+        n, c = p["Wq"].shape[1], p["s"].shape[0]
+        heads = n // c
+        if rotary and c % 2:
+            raise ValueError
+        q, k, v = ((x @ p[w]).reshape(rows(x), heads, c) for w in ("Wq", "Wk", "Wv"))
+        if rotary:
+            angles = jnp.arange(x.shape[0])[:, None, None] * 10.0 ** (-2 * jnp.arange(c // 2) / c)
+            q, k = (turned(a, jnp.cos(angles), jnp.sin(angles)) for a in (q, k))
+        weights = jax.nn.softmax(jnp.einsum("thc,shc,c->hts", q, k, p["s"]) / c**0.5, -1)
+        return jnp.einsum("hts,shc->thc", weights, v).reshape(rows(x), n) @ p["Wo"]
+
+    def turned(a, cos, sin):
+        first, second = jnp.split(a, 2, axis=-1)
+        return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+    return attention
+
+
+FUSED = qx.Symmetry("values", qx.Diagonal("n"), {"Wv": "Wv @ g", "Wo": "inv(g) @ Wo"})
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_a_width_that_is_a_multiple_of_another_is_proved_for_every_multiple(rotary):
+    model = fused(lambda x: x.shape[0], rotary=rotary)
+    certificate = qx.verify(model, FUSED)
+    assert certificate.status == "proved"
+    expected = "every width with n a multiple of c" + (", c even" if rotary else "")
+    assert certificate.scope == certificate.recheck().scope == expected
+    assert qx.verify(model, qx.Symmetry("w", FUSED.group, {"Wv": "Wv @ g", "Wo": "g @ Wo"})).status == "refuted"
+
+
+def test_an_error_without_words_is_no_crash():
+    model = fused(lambda x: x.shape[0], rotary=True)
+    outcome = opened(model, {a: a for a in model.axis_names})
+    assert outcome == "the model cannot be traced with sizes that stay symbols (ValueError)"
 
 
 def test_certificates_are_data_and_can_be_made_again():

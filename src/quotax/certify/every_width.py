@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,16 +137,22 @@ def _open(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
     return Opening(axes, trace, sheet, reader.casts)
 
 
-def prove_for_every_width(model: Model, action: Action, progress: Callable[[str], None] = lambda line: None) -> Outcome:
+def prove_for_every_width(
+    model: Model,
+    action: Action,
+    progress: Callable[[str], None] = lambda line: None,
+    traced: Mapping[str, int] | None = None,
+) -> Outcome:
     """Try to prove invariance for all sizes of all axes; where the trace does not allow that, with some of them fixed.
 
-    First every size is a symbol, then a multiple of one, for models of even widths. An axis over which the model loops
-    in Python has no trace with a symbol for its size: such axes are found one by one and held, and the proof then
-    covers every size of the others only. Last, all sizes are integers.
+    First every size is a symbol, then a multiple of one or of another size, for models of even widths or of heads. An
+    axis over which the model loops in Python has no trace with a symbol for its size: such axes are held, and the proof
+    then covers every size of the others only. Last, all sizes are integers. `traced` are sizes
+    at which the model does trace.
     """
     first: str | None = None
     failed: Outcome | None = None
-    for axes in openings(model, action.group):
+    for axes in openings(model, action.group, traced):
         progress(f"laws at sizes {_axes_text(axes)}")
         opening = opened(model, axes)
         if isinstance(opening, str):
@@ -183,7 +190,7 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
             seen.append((axis, size))
             parts += apart.derivation
     notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
-    scope = scope_of(opening, seen)
+    scope = scope_of(opening, action.group, seen)
     return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
 
 
@@ -195,43 +202,96 @@ def _noted(outcome: Outcome, note: str) -> Outcome:
     return dataclasses.replace(outcome, assumptions=(*outcome.assumptions, note))
 
 
-def openings(model: Model, group: Group | None) -> Iterator[dict[str, int | str]]:
-    """Sizes to trace at: symbols, multiples of symbols, one or two axes held, integers."""
+def openings(
+    model: Model, group: Group | None, traced: Mapping[str, int] | None = None
+) -> Iterator[dict[str, int | str]]:
+    """Sizes to trace at: symbols, multiples of symbols, as many symbols as there can be beside integers, integers."""
     axes = model.axis_names
     plain: dict[str, int | str] = {a: a for a in axes}
+    pairs: tuple[str, ...] = ()
     if group is not None and group.axis in axes and group.divisor > 1:
-        plain[str(group.axis)] = f"{group.divisor}*{group.axis}"
+        pairs = (str(group.divisor),)
+        plain |= {group.axis: _multiple(group.axis, pairs, axes)}
     yield dict(plain)
     if not axes:
         return
+    products = _products(model)
+    related = plain | {
+        a: _multiple(a, (*pairs, *of) if group is not None and a == group.axis else of, axes)
+        for a, of in products.items()
+    }
+    if products:
+        yield dict(related)
     for multiple in (2, 4):
         for axis in axes:
-            if plain[axis] == axis and _needed(model, {axis: multiple}):
-                yield plain | {axis: f"{multiple}*{axis}"}
+            if plain[axis] == axis and axis not in products and _needed(model, {axis: multiple}, products):
+                multiples = {axis: _multiple(axis, (str(multiple),), axes)}
+                multiples |= {a: _multiple(a, (multiples[axis],), axes) for a, of in products.items() if axis in of}
+                yield related | multiples
     for multiple in (2, 4, 12):
-        if _needed(model, dict.fromkeys(axes, multiple)):
-            yield {a: f"{multiple}*{a}" for a in axes}
-    sizes = _distinct(axes, group)
-    for count in (1, 2):
-        for chosen in itertools.islice(itertools.combinations(axes, count), 12):
-            if len(chosen) < len(axes):
-                yield plain | {a: sizes[a] for a in chosen}
+        if _needed(model, dict.fromkeys(axes, multiple), {}):
+            yield {a: _multiple(a, (str(multiple),), axes) for a in axes}
+    sizes = _distinct(axes, group) if traced is None else traced
+    held: dict[str, int | str] = dict(sizes)
+    for axis in sorted(axes, key=lambda a: group is None or a != group.axis):
+        freed = held | {axis: plain[axis]}
+        if len(axes) > 1 and isinstance(opened(model, freed), Opening):
+            held = freed
+    if held != sizes:
+        yield held
     yield dict(sizes)
 
 
-def _needed(model: Model, multiples: Mapping[str, int]) -> bool:
+def _multiple(axis: str, factors: Sequence[str], axes: Sequence[str]) -> str:
+    """The size of an axis as a multiple of these factors: `2*h_over_2`. What is multiplied has a name of its own."""
+    product = "*".join(factors)
+    name = "_".join((axis, "over", *re.findall(r"\w+", product)))
+    while name in axes:
+        name += "_"
+    return f"{product}*{name}"
+
+
+def _sizes(model: Model, products: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Multiples of 12, no two alike, of which one divides a product of others only where that is asked for."""
+    sizes = {a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(model.axis_names)}
+    return {a: n * math.prod(sizes[b] for b in products.get(a, ())) for a, n in sizes.items()}
+
+
+def _traces(model: Model, sizes: Mapping[str, int]) -> bool:
+    try:
+        model.trace(sizes)
+    except (ArchitectureError, ZeroDivisionError):
+        return False
+    return True
+
+
+def _products(model: Model) -> dict[str, tuple[str, ...]]:
+    """Axes whose sizes have to be multiples of another axis' size: the width of all heads, of that of one."""
+    if _traces(model, _sizes(model, {})):
+        return {}
+    for axis, other in itertools.permutations(model.axis_names, 2):
+        sizes = _sizes(model, {axis: (other,)})
+        if _traces(model, sizes) and not any(
+            _traces(model, sizes | {axis: n}) for n in (12, sizes[other] + 12, 3 * sizes[other] - 12, sizes[axis] + 1)
+        ):
+            return {axis: (other,)}
+    return {}
+
+
+def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, Sequence[str]]) -> bool:
     """Whether the model exists at multiples of these numbers alone: it is refused where any of the axes is none.
 
     Without that, a branch on a size could be decided by asking for multiples, and the other sizes would be forgotten.
     """
-    sizes = {a: 12 * (2 + k) for k, a in enumerate(model.axis_names)}
+    sizes = _sizes(model, products)
+    if not _traces(model, sizes):
+        return False
     for axis, multiple in multiples.items():
         for other in (1, multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
-            try:
-                model.trace(sizes | {axis: other})
-            except (ArchitectureError, ZeroDivisionError):
-                continue
-            return False
+            changed = sizes | {axis: other}
+            changed |= {a: changed[a] // sizes[axis] * other for a, of in products.items() if axis in of}
+            if _traces(model, changed):
+                return False
     return True
 
 
@@ -285,7 +345,8 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
         f"the kernel replayed {len(found.steps)} steps",
     )
     part = {"sizes": dict(opening.axes), "steps": data}
-    return Outcome(True, scope_of(opening), steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
+    scope = scope_of(opening, action.group)
+    return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
 
 
 def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | None:
@@ -304,22 +365,41 @@ def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | No
         except (Refused, TooLarge, NoLaw):
             return None
         parts.append(opening)
-    seen = [(a, n) for o in parts[1:] for a, n in o.axes.items() if isinstance(n, int)]
-    return scope_of(parts[0], seen)
+    if all(len(_held(o)) == len(o.axes) for o in parts):
+        return "widths " + " and ".join(f"({sizes_text(_held(o))})" for o in parts)
+    return scope_of(parts[0], action.group, [item for o in parts[1:] for item in _held(o).items()])
 
 
-def scope_of(opening: Opening, seen: Sequence[tuple[str, int]] = ()) -> str:
+def scope_of(opening: Opening, group: Group | None, seen: Sequence[tuple[str, int]] = ()) -> str:
     """What a proof from this trace covers, when these sizes of axes have proofs of their own."""
-    held = {a: n for a, n in opening.axes.items() if isinstance(n, int)}
+    held = _held(opening)
     varied = [a for a in opening.axes if a not in held]
     if held and not varied:
         return f"widths ({sizes_text(held)})"
     left = [c for c in conditions_of(opening) if any(e not in seen for e in exceptions(c) or [None])]
+    left = [*_multiples(opening, group), *left]
     shown = f" with {', '.join(left)}" if left else ""
     if not held:
         return EVERY_WIDTH + shown
     at = ", ".join(f"{axis}={size}" for axis, size in held.items())
     return f"every width of {', '.join(varied)} at {at}{shown}"
+
+
+def _multiples(opening: Opening, group: Group | None) -> list[str]:
+    """The axes that were traced at multiples alone, but for what the group acts on: that is even of itself."""
+    out = []
+    for axis, size in opening.axes.items():
+        if isinstance(size, int) or size == axis:
+            continue
+        multiple = size.rpartition("*")[0]
+        multiple = next((a for a, n in opening.axes.items() if n == multiple), multiple)
+        if group is None or group.axis != axis or multiple != str(group.divisor):
+            out.append(f"{axis} even" if multiple == "2" else f"{axis} a multiple of {multiple}")
+    return out
+
+
+def _held(opening: Opening) -> dict[str, int]:
+    return {a: n for a, n in opening.axes.items() if isinstance(n, int)}
 
 
 def conditions_of(opening: Opening) -> tuple[str, ...]:
@@ -343,10 +423,6 @@ def assumptions_of(opening: Opening) -> tuple[str, ...]:
     if isinstance(opening.trace, OpenTrace):
         out.append(_PYTHON)
         out += [f"{line}, and computes one number of it by one formula" for line in opening.trace.asked]
-    for axis, size in opening.axes.items():
-        if isinstance(size, str) and size != axis:
-            multiple = size.split("*")[0]
-            out.append(f"every even {axis}" if multiple == "2" else f"every {axis} that is a multiple of {multiple}")
     return tuple(out)
 
 

@@ -1,20 +1,22 @@
-"""Exact proofs at stated widths: the model's outputs before and after the action, equal as functions of all symbols."""
+"""Proofs at stated widths: by laws there, or of outputs that are equal as functions of all symbols."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace
-from quotax.certify.every_width import guarded
+from quotax.certify.every_width import Outcome, attempt, guarded, opened
 from quotax.certify.numerical import find_witness, precision_notes, token_bound, transform
 from quotax.certify.towers import Verdict, prove_equal
 from quotax.certify.widths import at_sizes, for_exact_proofs, sizes_text, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.interpret.entries import OutOfTime, until
 from quotax.symmetry import Action
 
 _CASES = 256
@@ -35,9 +37,9 @@ def certify_at_widths(
     """Prove or refute that `f(g . theta, x) = f(theta, x)` at small widths.
 
     A counterexample is looked for first. If none turns up, the identity is proved for all parameters, inputs and
-    group elements of each width, in exact arithmetic. The budget is for one width; a width that it does not suffice
-    for is not in the scope, and the certificate is undecided when none is. `searched` are traces at which a
-    counterexample has been looked for already.
+    group elements of each width: by the laws of the tensors at these sizes, or in exact arithmetic. The budget is for
+    one exact proof; a width that it does not suffice for is not in the scope, and the certificate is undecided when
+    none is. `searched` are traces at which a counterexample has been looked for already.
     """
     if sizes:
         traces = at_sizes(model, [dict(s) for s in sizes])
@@ -55,16 +57,28 @@ def certify_at_widths(
             steps = (differ, *precision_notes(trace))
             return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", steps, witness=witness)
     proved, steps, lemmas, assumptions, failure = [], [], {}, {}, None
+    derivation: list[Any] = []
     for trace in traces:
         progress(f"proving at {sizes_text(trace.sizes)}")
+        outcome = _by_laws(model, action, trace)
+        if outcome is not None:
+            proved.append(trace)
+            steps += [f"at {sizes_text(trace.sizes)}:", *outcome.steps]
+            assumptions |= dict.fromkeys(outcome.assumptions)
+            derivation += outcome.derivation
+            continue
         guard = guarded(model, trace.sizes)
         if guard is not None:
             failure = f"at {sizes_text(trace.sizes)}: {guard}"
             continue
         try:
-            verdict, cases = _prove(trace, action, time.monotonic() + budget_seconds)
+            with until(time.monotonic() + budget_seconds):
+                verdict, cases = _prove(trace, action, time.monotonic() + budget_seconds)
         except UnsupportedPrimitiveError as error:
             verdict, cases = Verdict(False, residual=str(error)), ""
+        except OutOfTime:
+            spent = f"the budget of {budget_seconds:g} s ran out while the outputs were written out"
+            verdict, cases = Verdict(False, residual=spent), ""
         if not verdict:
             failure = f"at {sizes_text(trace.sizes)}: {verdict.residual}"
             continue
@@ -76,7 +90,16 @@ def certify_at_widths(
         return Certificate(claim, "undecided", "no width", tuple(steps), residual=failure)
     scope = "widths " + " and ".join(f"({sizes_text(trace.sizes)})" for trace in proved)
     notes = [*assumptions, *([f"not established {failure}"] if failure else [])]
-    return Certificate(claim, "proved", scope, (*steps, *(f"by {lemma}" for lemma in lemmas)), tuple(notes))
+    lines = (*steps, *(f"by {lemma}" for lemma in lemmas))
+    replayable = tuple(derivation) if len(derivation) == len(proved) else ()
+    return Certificate(claim, "proved", scope, lines, tuple(notes), derivation=replayable)
+
+
+def _by_laws(model: Model, action: Action, trace: Trace) -> Outcome | None:
+    """The proof that laws give at the sizes of this trace, if they do."""
+    opening = opened(model, trace.sizes)
+    outcome = None if isinstance(opening, str) else attempt(opening, model, action)
+    return outcome if outcome is not None and outcome.proved else None
 
 
 def claim_of(model: Model, action: Action) -> str:

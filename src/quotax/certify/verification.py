@@ -32,7 +32,7 @@ def certify(
     A counterexample is looked for first, among small rationals at small widths and among floats at the widths that a
     proof for every width reads. If none turns up, the laws of the tensors are followed through the model; where one is
     missing, the identity is proved in exact arithmetic at small widths; where that fails too, the claim is undecided,
-    and the largest difference found numerically is reported. `sizes` asks for exact proofs at these widths instead.
+    and the largest difference found numerically is reported. `sizes` asks for proofs at these widths instead.
     """
     settings: dict[str, Any] = {"draws": draws, "budget_seconds": budget_seconds, "seed": seed}
     if sizes is not None:
@@ -78,7 +78,7 @@ def _ladder(
         witness = find_witness(trace, action, rng, draws)
         if witness is not None:
             return refuted(witness, trace)
-    outcome = prove_for_every_width(model, action, progress)
+    outcome = prove_for_every_width(model, action, progress, traces[0].sizes)
     for trace in traces[2:]:
         witness = find_float_witness(trace, action, rng, draws=1)
         if witness is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -13,13 +16,32 @@ from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
 from quotax.interpret.scalars import FALSE, TRUE
 
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+
+
+class OutOfTime(Exception):
+    """Writing out the entries took longer than it may."""
+
+
+@contextmanager
+def until(deadline: float) -> Iterator[None]:
+    """Entries that are made in this block are made before this time (of `time.monotonic`), or `OutOfTime` is raised."""
+    token = _DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
 
 def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:
     """An object array of this shape with these entries in order."""
     out = np.empty(shape, dtype=object)
     flat = out.reshape(-1)
+    deadline = _DEADLINE.get()
     for position, value in enumerate(values):
         flat[position] = value
+        if time.monotonic() > deadline:
+            raise OutOfTime
     return flat.reshape(shape)
 
 

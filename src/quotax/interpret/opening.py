@@ -13,6 +13,7 @@ order that is not decided for every size raises. Three things would pass in sile
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 import threading
 import zlib
@@ -70,7 +71,8 @@ def open_trace(
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
             except Exception as error:
-                raise SizesMatter(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+                said = str(error).strip().partition("\n")[0]
+                raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
         jaxprs.append(closed)
         if first is None:
             sizes = {axis: _size(dim) for axis, dim in dims.items()}
@@ -93,8 +95,9 @@ def _dimensions(axes: Mapping[str, int | str]) -> dict[str, Any]:
     """A fresh symbol for every axis, in a scope of its own: nothing that JAX keeps of an earlier trace is found."""
     scope = export.SymbolicScope()
     out: dict[str, Any] = {}
+    safe = {axis: _safe(axis, axes) for axis in axes}
     for axis, size in axes.items():
-        text = size if isinstance(size, int) else size.replace(axis, _safe(axis, axes))
+        text = size if isinstance(size, int) else re.sub(r"[^\W\d]\w*", lambda m: safe.get(m[0], m[0]), size)
         out[axis] = text if isinstance(text, int) else export.symbolic_shape(text, scope=scope)[0]
     return out
 
