@@ -108,7 +108,7 @@ def test_page_has_one_line_to_run_and_one_line_to_test():
     lines = commands("README.md")
     assert len(lines) == 2
     assert lines[0].endswith("quotax demo")
-    assert lines[1].endswith("pytest")
+    assert lines[1].endswith("pytest -n auto")
 
 
 def test_ci_runs_the_commands_of_the_pages():
