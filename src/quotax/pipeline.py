@@ -187,7 +187,9 @@ def derive(
         widths = [architecture.check_sizes(s, required=architecture.axis_names, call=call) for s in listed]
     return derive_symmetries(
         architecture,
-        lambda symmetry: verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed),
+        lambda symmetry: certify(
+            architecture, symmetry.bind(architecture.params), budget_seconds=budget_seconds, seed=seed, reasons=False
+        ),
         lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], budget_seconds)),
         ansatz=ansatz,
         declared=tuple(declared),

@@ -360,15 +360,27 @@ true(
     "attention value bias", attention, SHIFT("v", each="head"),
     {"bv[head,v]": "bv[head,v] + g[head,v]", "bo[y]": "bo[y] - Wo[head,v,y] g[head,v]"},
 )  # fmt: skip
-true(
-    "attention heads", attention, PERM("head"),
-    {
-        "Wq[head,x,k]": "g[head,a] Wq[a,x,k]", "Wk[head,x,k]": "g[head,a] Wk[a,x,k]",
-        "Wv[head,x,v]": "g[head,a] Wv[a,x,v]",
-        "Wo[head,v,y]": "g[head,a] Wo[a,v,y]", "bq[head,k]": "g[head,a] bq[a,k]", "bk[head,k]": "g[head,a] bk[a,k]",
-        "bv[head,v]": "g[head,a] bv[a,v]",
-    },
-)  # fmt: skip
+ORDER = {
+    "Wq[head,x,k]": "g[head,a] Wq[a,x,k]", "Wk[head,x,k]": "g[head,a] Wk[a,x,k]",
+    "Wv[head,x,v]": "g[head,a] Wv[a,x,v]",
+    "Wo[head,v,y]": "g[head,a] Wo[a,v,y]", "bq[head,k]": "g[head,a] bq[a,k]", "bk[head,k]": "g[head,a] bk[a,k]",
+    "bv[head,v]": "g[head,a] bv[a,v]",
+}  # fmt: skip
+true("attention heads", attention, PERM("head"), ORDER)
+# the keys' bias adds the same to all scores of a query, and may stay where it is
+for label, group, action in (("queries and keys", GL("k", each="head"), QK), ("heads", PERM("head"), ORDER)):
+    true(
+        f"attention {label} but for the keys' bias",
+        attention,
+        group,
+        {k: v for k, v in action.items() if "bk" not in k},
+    )
+false(
+    "attention heads but for the queries' bias",
+    attention,
+    PERM("head"),
+    {k: v for k, v in ORDER.items() if "bq" not in k},
+)
 false(
     "attention without the query bias", attention, GL("k", each="head"), {k: v for k, v in QK.items() if "bq" not in k}
 )

@@ -7,7 +7,7 @@ each step as it is found, and `kernel.proof.replay` does all of them again befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -275,7 +275,8 @@ def find_law(algebra: Algebra, plain: Poly, moved: Poly) -> Law | None:
     """The law that takes `plain` to `moved`, or None when none of the known form does.
 
     A candidate is read off one term of `moved`: the group factors that end in its free indices. It is a law when
-    applying it to `plain` accounts for as many terms of `moved` as `plain` has; what remains is the shift.
+    applying it to `plain` accounts for as many terms of `moved` as `plain` has; what remains is the shift. Failing
+    that, any difference is a shift that has fewer free indices than `plain`.
     """
     if plain == moved:
         return Law()
@@ -284,7 +285,7 @@ def find_law(algebra: Algebra, plain: Poly, moved: Poly) -> Law | None:
     shift = algebra.add(moved, plain, -1)
     if len(shift) == len(moved) - len(plain):
         return Law(shift=shift)
-    tried: list[Law] = []
+    tried = [Law()]
     for term, coefficient in list(moved.items())[:_TERMS]:
         for candidate in _candidates(algebra, term, coefficient, plain):
             if candidate in tried:
@@ -292,9 +293,14 @@ def find_law(algebra: Algebra, plain: Poly, moved: Poly) -> Law | None:
             tried.append(candidate)
             shift = algebra.add(moved, applied(algebra, candidate, plain), -1)
             if len(shift) == max(len(moved) - len(plain), 0):
-                return Law(candidate.coefficient, candidate.scale, candidate.matrices, shift)
+                return replace(candidate, shift=shift)
         if len(tried) > _LAWS:
             break
+    # what is the same along an axis may still cancel there, as a shift of all scores does in a softmax
+    for candidate in tried:
+        shift = algebra.add(moved, applied(algebra, candidate, plain), -1)
+        if set(algebra.free_in(shift)) < set(algebra.free_in(plain)):
+            return replace(candidate, shift=shift)
     return None
 
 

@@ -39,6 +39,9 @@ NUDGE = 1e-13
 MARGIN = 1e3
 """How much larger than its uncertainty a difference must be: then its first six digits are right."""
 
+EXACT = 8
+"""So many points are moved exactly, so that what is equal stays so; the others in floats, rounded as the model is."""
+
 SCALE = 8
 """Every fourth point has parameters and inputs larger by this factor, beyond thresholds that small ones never meet."""
 
@@ -255,10 +258,15 @@ _FLOATS = Arrays(
 
 def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
     scale = SCALE if number % 4 == 3 else 1
-    params = {spec.name: _random_rationals(rng, spec.shape(trace.sizes), scale) for spec in trace.params}
+    quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
     g = _element(action.group, trace.sizes, rng, number)
-    inverse = exact_inverse(g) if action.group.layout == "matrix" else None
-    moved = params | transform(action, trace, params, g, inverse)
+    matrix = action.group.layout == "matrix"
+    if number < EXACT:
+        params = {name: _quarters(array) for name, array in quarters.items()}
+        moved = params | transform(action, trace, params, g, exact_inverse(g) if matrix else None)
+    else:
+        params, floats = {name: array / 4 for name, array in quarters.items()}, _floats(g)
+        moved = params | transform(action, trace, params, floats, np.linalg.inv(floats) if matrix else None, _FLOATS)
     return {"params": params, "g": g, "moved": moved, "inputs": _inputs(trace, rng, scale)}
 
 
@@ -299,11 +307,15 @@ def exact_inverse(g: np.ndarray) -> np.ndarray:
     return np.array(sp.Matrix(g).inv().tolist(), dtype=object).reshape(g.shape)
 
 
-def _random_rationals(rng: np.random.Generator, shape: tuple[int, ...], scale: int = 1) -> np.ndarray:
-    """Nonzero multiples of one quarter, so that no term vanishes by accident and floats are exact."""
-    values = rng.integers(1, 9, shape) * rng.choice([-1, 1], shape)
-    array = np.empty(shape, dtype=object)
-    array[...] = np.vectorize(lambda v: sp.Rational(scale * int(v), 4), otypes=[object])(values)
+def _random_integers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Not zero, so that no term vanishes by accident; small, so that floats are exact."""
+    return np.asarray(rng.integers(1, 9, shape) * rng.choice([-1, 1], shape))
+
+
+def _quarters(integers: np.ndarray) -> np.ndarray:
+    """Exact quarters of integers."""
+    array = np.empty(integers.shape, dtype=object)
+    array[...] = np.vectorize(lambda v: sp.Rational(int(v), 4), otypes=[object])(integers)
     return array
 
 
@@ -313,7 +325,7 @@ def _random_input(rng: np.random.Generator, spec: ArraySpec, trace: Trace) -> np
         return rng.integers(0, token_bound(spec, trace), shape).astype(np.int32)
     if spec.kind == "mask":
         return rng.integers(0, 2, shape).astype(np.float64)
-    return _floats(_random_rationals(rng, shape))
+    return _random_integers(rng, shape) / 4
 
 
 def token_bound(spec: ArraySpec, trace: Trace) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from quotax.artifacts import Certificate, Model, Trace, Witness
 from quotax.certify.every_width import Outcome, accepts, prove_for_every_width
 from quotax.certify.exact import certify_at_widths, claim_of
-from quotax.certify.numerical import check_numerically, find_float_witness, find_witness, precision_notes
+from quotax.certify.numerical import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
 from quotax.certify.widths import sizes_text, traceable
 from quotax.errors import QuotaxError
 from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
@@ -25,20 +25,24 @@ def certify(
     draws: int = 24,
     budget_seconds: float = 20.0,
     seed: int = 0,
+    reasons: bool = True,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Certificate:
     """Prove or refute that `f(g . theta, x) = f(theta, x)`, for every width if that can be done.
 
-    A counterexample is looked for first, among small rationals at small widths and among floats at the widths that a
-    proof for every width reads. If none turns up, the laws of the tensors are followed through the model; where one is
-    missing, the identity is proved in exact arithmetic at small widths; where that fails too, the claim is undecided,
-    and the largest difference found numerically is reported. `sizes` asks for proofs at these widths instead.
+    A counterexample is looked for first, at a few points. If none turns up, the laws of the tensors are followed
+    through the model, and what they prove is compared with numbers at larger widths; where a law is missing, a
+    counterexample is looked for at many points, among small rationals at small widths and among floats at larger
+    ones. If there is none, the identity is proved in exact arithmetic at small widths; where that fails too, the
+    claim is undecided, and the largest difference found numerically is reported. `sizes` asks for proofs at these
+    widths instead. Without `reasons`, a refutation has its witness alone, not the law that breaks and the subgroup
+    that survives.
     """
     settings: dict[str, Any] = {"draws": draws, "budget_seconds": budget_seconds, "seed": seed}
     if sizes is not None:
         made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
     else:
-        made = _ladder(model, action, progress=progress, **settings)
+        made = _ladder(model, action, reasons=reasons, progress=progress, **settings)
     if made.derivation:
         return dataclasses.replace(made, recipe=lambda: _replayed(model, action, made))
     return dataclasses.replace(made, recipe=lambda: certify(model, action, sizes=sizes, **settings))
@@ -59,6 +63,7 @@ def _ladder(
     draws: int,
     budget_seconds: float,
     seed: int,
+    reasons: bool,
     progress: Callable[[str], None],
 ) -> Certificate:
     claim = claim_of(model, action)
@@ -67,18 +72,27 @@ def _ladder(
     def refuted(witness: Witness, trace: Trace) -> Certificate:
         steps = [f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"]
         steps += precision_notes(trace)
-        steps += _first_break(prove_for_every_width(model, action))
-        steps += surviving(model, action)
+        if reasons:
+            steps += _first_break(prove_for_every_width(model, action))
+            steps += surviving(model, action)
         return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", tuple(steps), witness=witness)
 
     traces = traceable(model, action.group, f"verify({model.name}, ...)")
-    for trace in traces[:2]:
+
+    def looked(trace: Trace, count: int) -> Witness | None:
         action.group.check_sizes(trace.sizes)
         progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
-        witness = find_witness(trace, action, rng, draws)
+        return find_witness(trace, action, rng, count)
+
+    few = min(draws, EXACT)
+    witness = looked(traces[0], few)
+    if witness is not None:
+        return refuted(witness, traces[0])
+    outcome = prove_for_every_width(model, action, progress, traces[0].sizes)
+    for trace in () if outcome.proved else traces[:2]:
+        witness = looked(trace, draws)
         if witness is not None:
             return refuted(witness, trace)
-    outcome = prove_for_every_width(model, action, progress, traces[0].sizes)
     for trace in traces[2:]:
         witness = find_float_witness(trace, action, rng, draws=1)
         if witness is not None:

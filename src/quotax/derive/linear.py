@@ -40,19 +40,9 @@ def nullspace(matrix: np.ndarray) -> np.ndarray:
     columns = matrix.shape[1]
     if not matrix.size:
         return np.eye(columns, dtype=np.int64)
-    reduced, found = _flint(squeezed(matrix)).rref()
-    if found == columns:
-        return np.zeros((0, columns), np.int64)
-    if not found:
-        return np.eye(columns, dtype=np.int64)
-    top = np.array([[int(reduced[i, j]) for j in range(columns)] for i in range(found)], np.int64)
-    pivots = [int(np.flatnonzero(row)[0]) for row in top]
-    free = [j for j in range(columns) if j not in set(pivots)]
-    basis = np.zeros((len(free), columns), np.int64)
-    for k, j in enumerate(free):
-        basis[k, j] = 1
-        basis[k, pivots] = -top[:, j] % PRIME
-    return echelon(basis)
+    solutions, found = _flint(squeezed(matrix)).nullspace()
+    basis = np.array([[int(solutions[i, k]) for i in range(columns)] for k in range(found)], np.int64)
+    return echelon(basis.reshape(found, columns))
 
 
 def echelon(matrix: np.ndarray) -> np.ndarray:
