@@ -190,7 +190,7 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
             seen.append((axis, size))
             parts += apart.derivation
     notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
-    scope = scope_of(opening, action.group, seen)
+    scope = scope_of(opening, seen)
     return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
 
 
@@ -345,7 +345,7 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
         f"the kernel replayed {len(found.steps)} steps",
     )
     part = {"sizes": dict(opening.axes), "steps": data}
-    scope = scope_of(opening, action.group)
+    scope = scope_of(opening)
     return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
 
 
@@ -367,17 +367,17 @@ def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | No
         parts.append(opening)
     if all(len(_held(o)) == len(o.axes) for o in parts):
         return "widths " + " and ".join(f"({sizes_text(_held(o))})" for o in parts)
-    return scope_of(parts[0], action.group, [item for o in parts[1:] for item in _held(o).items()])
+    return scope_of(parts[0], [item for o in parts[1:] for item in _held(o).items()])
 
 
-def scope_of(opening: Opening, group: Group | None, seen: Sequence[tuple[str, int]] = ()) -> str:
+def scope_of(opening: Opening, seen: Sequence[tuple[str, int]] = ()) -> str:
     """What a proof from this trace covers, when these sizes of axes have proofs of their own."""
     held = _held(opening)
     varied = [a for a in opening.axes if a not in held]
     if held and not varied:
         return f"widths ({sizes_text(held)})"
     left = [c for c in conditions_of(opening) if any(e not in seen for e in exceptions(c) or [None])]
-    left = [*_multiples(opening, group), *left]
+    left = [*(f"{a} a multiple of {n}" for a, n in _multiples(opening) if n in opening.axes), *left]
     shown = f" with {', '.join(left)}" if left else ""
     if not held:
         return EVERY_WIDTH + shown
@@ -385,16 +385,13 @@ def scope_of(opening: Opening, group: Group | None, seen: Sequence[tuple[str, in
     return f"every width of {', '.join(varied)} at {at}{shown}"
 
 
-def _multiples(opening: Opening, group: Group | None) -> list[str]:
-    """The axes that were traced at multiples alone, but for what the group acts on: that is even of itself."""
+def _multiples(opening: Opening) -> list[tuple[str, str]]:
+    """The axes that were traced at multiples alone, with the number or the axis that they are multiples of."""
     out = []
     for axis, size in opening.axes.items():
-        if isinstance(size, int) or size == axis:
-            continue
-        multiple = size.rpartition("*")[0]
-        multiple = next((a for a, n in opening.axes.items() if n == multiple), multiple)
-        if group is None or group.axis != axis or multiple != str(group.divisor):
-            out.append(f"{axis} even" if multiple == "2" else f"{axis} a multiple of {multiple}")
+        if isinstance(size, str) and size != axis:
+            multiple = size.rpartition("*")[0]
+            out.append((axis, next((a for a, n in opening.axes.items() if n == multiple), multiple)))
     return out
 
 
@@ -423,6 +420,9 @@ def assumptions_of(opening: Opening) -> tuple[str, ...]:
     if isinstance(opening.trace, OpenTrace):
         out.append(_PYTHON)
         out += [f"{line}, and computes one number of it by one formula" for line in opening.trace.asked]
+    for axis, multiple in _multiples(opening):
+        if multiple not in opening.axes:
+            out.append(f"every even {axis}" if multiple == "2" else f"every {axis} that is a multiple of {multiple}")
     return tuple(out)
 
 
