@@ -23,6 +23,7 @@ from quotax.certify.widths import sizes_text
 from quotax.certify.words import index_text, law_text, poly_text
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.laws import RULES, NoLaw, write_sheet
+from quotax.interpret.laws.sources import GUARD
 from quotax.interpret.opening import SizesMatter, bodies
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
@@ -450,16 +451,22 @@ def _residual(found: Found, names: Any) -> str:
     return "a loop was left open"
 
 
-def guarded(model: Model, sizes: Mapping[str, int]) -> str | None:
-    """Why an identity of formulas is no proof at these sizes: the model has values where formulas have none.
+def guarded(model: Model, sizes: Mapping[str, int]) -> tuple[str | None, tuple[str, ...]]:
+    """Why an identity of formulas is no proof at these sizes, or nothing; and the domains that the formulas assume.
 
-    `isnan` and its like are constants to a formula. Where the model cannot be written out, any of them will do.
+    `isnan` and its like are constants to a formula, and of a choice it says nothing where the case that is not taken
+    has no value. Where the model cannot be written out, any of them will do.
     """
     opening = opened(model, dict(sizes))
     if isinstance(opening, Opening):
-        found = [g.condition for g in opening.sheet.guards if g.predicate is None]
-        return f"the model has a value where this does not hold: {found[0]}" if found else None
-    return "the model looks whether values are finite" if _looks(model.trace(sizes).jaxpr.jaxpr) else None
+        sheet = opening.sheet
+        found = [g.condition for g in sheet.guards]
+        if any(a.kind == "function" and a.name == GUARD for a in sheet.atoms.made):
+            found.append("a value is a number")
+        why = f"the model has a value where this does not hold: {found[0]}" if found else None
+        return why, sheet.assumptions
+    looks = _looks(model.trace(sizes).jaxpr.jaxpr)
+    return ("the model looks whether values are finite" if looks else None), ()
 
 
 def _looks(jaxpr: Any) -> bool:

@@ -67,7 +67,7 @@ def certify_at_widths(
             assumptions |= dict.fromkeys(outcome.assumptions)
             derivation += outcome.derivation
             continue
-        guard = guarded(model, trace.sizes)
+        guard, domains = guarded(model, trace.sizes)
         if guard is not None:
             failure = f"at {sizes_text(trace.sizes)}: {guard}"
             continue
@@ -85,7 +85,7 @@ def certify_at_widths(
         proved.append(trace)
         steps.append(f"{sizes_text(trace.sizes)}: f(g . theta, x) - f(theta, x) = 0 identically ({cases})")
         lemmas |= dict.fromkeys(verdict.lemmas)
-        assumptions |= dict.fromkeys(verdict.assumptions)
+        assumptions |= dict.fromkeys((*domains, *verdict.assumptions))
     if not proved:
         return Certificate(claim, "undecided", "no width", tuple(steps), residual=failure)
     scope = "widths " + " and ".join(f"({sizes_text(trace.sizes)})" for trace in proved)

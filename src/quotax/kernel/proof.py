@@ -530,10 +530,25 @@ class Proof:
         for guard in self.sheet.guards:
             if guard.predicate is None:
                 return False
-            poly = dict(guard.predicate)
-            if not self.same(self.moved(poly), self.plain(poly)):
+            predicate = dict(guard.predicate)
+            if self.same(self.moved(predicate), self.plain(predicate)):
+                continue
+            if guard.together is None or not self._permuted_entry(dict(guard.together)):
                 return False
         return all(self.same(self.moved(output), self.plain(output)) for output in self.sheet.outputs)
+
+    def _permuted_entry(self, poly: Poly) -> bool:
+        """Whether an entry becomes the same entry in permuted places."""
+        moved = self.moved(poly)
+        ((entry, one),) = poly.items()
+        if len(entry) != 1 or entry[0][2] != 1 or one != 1 or len(moved) != 1:
+            return False
+        ((term, coefficient),) = moved.items()
+        own = [f for f in term if f[0] == entry[0][0]]
+        rest = [f for f in term if f[0] != entry[0][0]]
+        if len(own) != 1 or own[0][2] != 1 or coefficient != 1 or not all(permutes(self.algebra, [f]) for f in rest):
+            return False
+        return _permuted(self.algebra, term, own[0])
 
     def same(self, left: Poly, right: Poly) -> bool:
         """Whether two polynomials are equal, with named sums written out where they have to be."""
@@ -564,7 +579,8 @@ def atoms_in(sheet: Sheet) -> list[int]:
     """The atoms that the outputs are made of, in the order in which they were made."""
     loops = {number: loop for loop in sheet.loops for number in loop.carries}
     seen: set[int] = set()
-    waiting = [dict(g.predicate) for g in sheet.guards if g.predicate is not None] + list(sheet.outputs)
+    asked = [key for g in sheet.guards for key in (g.predicate, g.together) if key is not None]
+    waiting = [*map(dict, asked), *sheet.outputs]
     while waiting:
         for term in waiting.pop():
             for number, _, _ in term:

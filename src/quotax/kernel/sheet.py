@@ -75,11 +75,14 @@ class Guard:
     """A value that is chosen by a predicate: what lies outside the domain of a root or a quotient may be its answer.
 
     The condition may be assumed where the predicate is not moved: then every point is on the same side before and
-    after. `predicate` is None for one whose value the condition itself decides.
+    after. `together` is an entry of a function of the predicate and of all that the condition is about: where that is
+    only permuted, every place is on the side of the place that it comes from, and inside the domain where that is.
+    `predicate` is None for one whose value the condition itself decides.
     """
 
     condition: str
     predicate: frozenset[Any] | None
+    together: frozenset[Any] | None = None
 
 
 @dataclass

@@ -61,7 +61,8 @@ def operands(step: Step, args: Sequence[Any]) -> list[Tensor]:
             arg = step.reader.tensor(arg, wanted if spread else None)
         value = arg if spread else Tensor(((),) * rank, arg.poly, arg.assumed, arg.guards, arg.compared)
         fine = tensors.refined(step.algebra, value, wanted)
-        out.append(Tensor(tuple(dims), fine.poly, arg.assumed, arg.guards, fine.compared))
+        source = arg.source if arg.dims == tuple(dims) else None
+        out.append(Tensor(tuple(dims), fine.poly, arg.assumed, arg.guards, fine.compared, source=source))
     return out
 
 

@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from quotax.artifacts import ArraySpec, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.folding import fold
-from quotax.interpret.laws import tensors
+from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.provenance import place
 from quotax.kernel.indices import Free, Index
@@ -183,13 +183,18 @@ class Reader:
         What is no real number (a truth value, a position) has a value where its operands have none, so conditions
         become guards there. `select_n` and the casts say for themselves what they make of conditions.
         """
+        if not isinstance(value, Tensor):
+            return value
         operands = [a for a in args if isinstance(a, Tensor)]
+        value = replace(value, source=sources.source(step, args, value))
         if step.primitive.name not in _BOUNDS:
             operands += [self.tensor(a) for a in args if isinstance(a, Known) and not _finite(a.array)]
-        if not isinstance(value, Tensor) or not operands or step.primitive.name == "select_n":
+        if not operands or step.primitive.name == "select_n":
             return value
         assumed = value.assumed.union(*(a.assumed for a in operands))
         guards = value.guards.union(*(a.guards for a in operands))
+        if step.out_kind == "b" and assumed and value.source is not None:
+            return Tensor(value.dims, sources.opaque(self.algebra, value.source))
         if step.out_kind != "f" and any(k == "f" for k in step.kinds):
             guards |= {Guard(c, None) for c in assumed}
             assumed = frozenset()

@@ -15,6 +15,8 @@ from quotax.kernel.polynomials import Algebra, Poly
 from quotax.kernel.sheet import Guard
 from quotax.kernel.sizes import ONE, Size, read
 
+Source = tuple[Any, tuple[Any, ...], tuple[Poly, ...]]
+"""A SymPy expression in symbols, and what they stand for: see `sources`."""
 Dims = tuple[tuple[Size, ...], ...]
 """For each dimension, the sizes whose product it is; none for a dimension of size one."""
 
@@ -39,6 +41,7 @@ class Tensor:
         guards: conditions of which something is made that has a value all the same.
         compared: for a truth value, the polynomials that it compares.
         inherited: for a truth value, the guards that what it compares had already.
+        source: for a value with conditions, the function that it is of values without.
     """
 
     dims: Dims
@@ -47,6 +50,7 @@ class Tensor:
     guards: frozenset[Guard] = frozenset()
     compared: tuple[Poly, ...] = ()
     inherited: frozenset[Guard] = frozenset()
+    source: Source | None = None
 
     def assuming(self, *conditions: str) -> Tensor:
         """The same, with more conditions."""

@@ -14,6 +14,7 @@ from sympy.core.function import AppliedUndef
 from quotax.interpret.laws.pointwise import generic, infinity, one_number, opaque, operands, variables
 from quotax.interpret.laws.reading import OPEN, Step
 from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, token_selection, top_place
+from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Poly, Term, key_of, rational, sign_of
@@ -499,7 +500,8 @@ def _guards(step: Step, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset
     """What a choice makes of conditions.
 
     Where the predicate is not moved, a point and its image choose the same case, and a condition of the other is not
-    used; so conditions may be assumed if the predicate is invariant. A choice between multiples of what the predicate
+    used; so conditions may be assumed if the predicate is invariant, or permuted together with what they are about.
+    A choice between multiples of what the predicate
     compares has no value where that has none: `where(z > 0, z, 0.1 z)`.
     """
     guards = predicate.guards | no.guards | yes.guards
@@ -509,7 +511,9 @@ def _guards(step: Step, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset
         guards -= freed
     if not _fixed(step.algebra, predicate.poly):
         key = key_of(_closed(step, predicate.poly))
-        guards |= {Guard(c, key) for c in no.assumed | yes.assumed}
+        joint = together(step.algebra, predicate.poly, (no, yes))
+        entry = None if joint is None else key_of(_closed(step, joint))
+        guards |= {Guard(c, key, entry) for c in no.assumed | yes.assumed}
     return guards
 
 

@@ -1,0 +1,104 @@
+"""What a value that has conditions is all the same: one function, entry by entry, of values that have none.
+
+`isnan(log(b))` is a truth value for every b. Of `log(b)` a formula speaks only where b > 0; of the whole nothing has to
+be known but that it is computed from one entry of b: it moves as that entry does. Such a function has no law.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from quotax.interpret.laws.tensors import Known, Source, Tensor
+from quotax.kernel.polynomials import Algebra, Poly, key_of
+from quotax.kernel.sheet import Function, node
+
+_NAMES = """
+    add add_any sub mul neg div max min clamp square sqrt rsqrt integer_pow pow rem abs sign floor ceil round exp exp2
+    log log1p expm1 logistic sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erf_inv cbrt
+    convert_element_type eq ne lt le gt ge is_finite and or xor not select_n
+"""
+POINTWISE = frozenset(_NAMES.split())
+"""Primitives whose entries are functions of the entries at the same place."""
+SAME = frozenset(("copy", "stop_gradient", "optimization_barrier", "name", "reduce_precision"))
+"""Primitives that keep a value."""
+GUARD = "guard"
+"""The name of such functions."""
+_UNSAID = ("sharding", "weak_type", "accuracy")
+
+
+def source(step: Any, args: Sequence[Any], value: Tensor) -> Source | None:
+    """The function that a result is of values without conditions; None where it is not followed, or has none itself."""
+    name = step.primitive.name
+    if name in SAME:
+        return args[0].source if isinstance(args[0], Tensor) else None
+    if name not in POINTWISE or not (value.assumed or any(isinstance(a, Tensor) and a.assumed for a in args)):
+        return None
+    leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
+    inner: list[Any] = []
+    algebra: Algebra = step.algebra
+    for arg in args:
+        if isinstance(arg, Known):
+            array = np.asarray(arg.array)
+            if array.size == 0 or not (array == array.flat[0]).all():
+                return None
+            inner.append(_number(array.flat[0]))
+            continue
+        if arg.dims != value.dims and algebra.free_in(arg.poly):
+            return None
+        if not arg.assumed:
+            if arg.guards:
+                return None
+            inner.append(_leaf(leaves, arg.poly))
+        elif arg.source is None:
+            return None
+        else:
+            expression, symbols, polys = arg.source
+            inner.append(expression.xreplace({z: _leaf(leaves, p) for z, p in zip(symbols, polys, strict=True)}))
+    if name == "convert_element_type" and step.kinds == ("f",) and step.out_kind == "f":
+        expression = inner[0]
+    else:
+        expression = sp.Function(_name(step))(*inner)
+    return expression, tuple(z for z, _ in leaves.values()), tuple(p for _, p in leaves.values())
+
+
+def together(algebra: Algebra, predicate: Poly, cases: Sequence[Tensor]) -> Poly | None:
+    """An entry that is a function of a predicate and of all that the cases with conditions are functions of."""
+    leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
+    _leaf(leaves, predicate)
+    for case in cases:
+        if case.assumed and case.source is None:
+            return None
+        for poly in case.source[2] if case.source is not None and case.assumed else ():
+            _leaf(leaves, poly)
+    symbols = tuple(z for z, _ in leaves.values())
+    made = node(algebra, Function(sp.Function("choice")(*symbols), symbols, "choice"), [p for _, p in leaves.values()])
+    return made if made and next(iter(made)) else None
+
+
+def opaque(algebra: Algebra, made: Source) -> Poly:
+    """The function as one atom, of truth values."""
+    expression, symbols, polys = made
+    return node(algebra, Function(expression, symbols, GUARD), polys, True)
+
+
+def _leaf(leaves: dict[Any, tuple[sp.Symbol, Poly]], poly: Poly) -> sp.Symbol:
+    return leaves.setdefault(key_of(poly), (sp.Symbol(f"z{len(leaves)}", real=True), poly))[0]
+
+
+def _number(value: Any) -> sp.Expr:
+    if np.isfinite(value):
+        exact = Fraction(float(value))
+        return sp.Rational(exact.numerator, exact.denominator)
+    return sp.Function("constant_" + re.sub(r"\W", "m", str(float(value))))()
+
+
+def _name(step: Any) -> str:
+    dtypes = [str(aval.dtype) for aval in (*step.inputs, *step.outputs)]
+    settings = [f"{k}_{v}" for k, v in sorted(step.params.items()) if k not in _UNSAID]
+    return re.sub(r"[^0-9a-zA-Z]+", "_", "_".join((step.primitive.name, *dtypes, *settings)))
