@@ -28,7 +28,15 @@ def nested(b, c):
     return where(isnan(log(where(isnan(jnp.sqrt(b)), c, b))), 1.0, 2.0)
 
 
+def turns(values, weights, **options):
+    """Weights of the places at which a value is none, gathered by a loop over them."""
+    step = lambda total, pair: (total + where(isnan(pair[0]), pair[1], 0.0), isnan(pair[0]) * pair[1])
+    total, each = jax.lax.scan(step, 0.0, (values, weights), **options)
+    return total + each.sum()
+
+
 TRUE = {
+    "branch": (lambda b, c: jax.lax.cond(isnan(log(b.sum())), lambda: c.sum(), lambda: 0.0), PERMUTED),
     "permuted": (lambda b, c: jnp.sum(each(b, c)), PERMUTED),
     "one permuted": (lambda b, c: jnp.sum(each(b, c)), ONE["b"]),
     "a number in place of none": (lambda b, c: jnp.sum(jnp.nan_to_num(log(b)) * c), PERMUTED),
@@ -40,6 +48,16 @@ TRUE = {
     "domain and choice together": (lambda b, c: jnp.sum(where(b > 0, log(c), 1.0)), PERMUTED),
 }
 FALSE = {
+    "loop with weights": (lambda b, c: turns(log(b), jnp.arange(1.0 * b.shape[0])), PERMUTED),
+    "short loop over entries": (lambda b, c: turns(log(b[:1]), jnp.ones(1)), PERMUTED),
+    "short loop with weights": (
+        lambda b, c: turns(log(jnp.stack([b.sum(), c.sum()])), jnp.arange(2.0)),
+        qx.Symmetry("exchanged", qx.Permutation("h"), {"b": "g @ c", "c": "g @ b"}),
+    ),
+    "reversed": (lambda b, c: jnp.sum(isnan(log(b)[::-1]) * c), PERMUTED),
+    "shifted by one": (lambda b, c: jnp.sum(isnan(jnp.roll(log(b), 1)) * c), PERMUTED),
+    "branch on one entry": (lambda b, c: jax.lax.cond(isnan(log(b[0])), lambda: c.sum(), lambda: 0.0), PERMUTED),
+    "squares, transposed": (lambda b, c: jnp.sum(isnan(log(b[:, None] - c)).T * c), ONE["c"]),
     "one entry": (lambda b, c: each(b, c)[0], PERMUTED),
     "times a ramp": (lambda b, c: jnp.sum(each(b, c) * jnp.arange(b.shape[0])), PERMUTED),
     "beside what moves": (lambda b, c: jnp.sum(each(b, c) * c), ONE["c"]),

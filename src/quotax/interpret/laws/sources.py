@@ -41,30 +41,23 @@ def source(step: Any, args: Sequence[Any], value: Tensor) -> Source | None:
         return None
     leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
     inner: list[Any] = []
-    algebra: Algebra = step.algebra
     for arg in args:
-        if isinstance(arg, Known):
-            array = np.asarray(arg.array)
-            if array.size == 0 or not (array == array.flat[0]).all():
-                return None
-            inner.append(_number(array.flat[0]))
-            continue
-        if arg.dims != value.dims and algebra.free_in(arg.poly):
+        expression = _constant(arg) if isinstance(arg, Known) else _followed(step.algebra, leaves, arg, value)
+        if expression is None:
             return None
-        if not arg.assumed:
-            if arg.guards:
-                return None
-            inner.append(_leaf(leaves, arg.poly))
-        elif arg.source is None:
-            return None
-        else:
-            expression, symbols, polys = arg.source
-            inner.append(expression.xreplace({z: _leaf(leaves, p) for z, p in zip(symbols, polys, strict=True)}))
+        inner.append(expression)
     if name == "convert_element_type" and step.kinds == ("f",) and step.out_kind == "f":
-        expression = inner[0]
+        whole = inner[0]
     else:
-        expression = sp.Function(_name(step))(*inner)
-    return expression, tuple(z for z, _ in leaves.values()), tuple(p for _, p in leaves.values())
+        whole = sp.Function(_name(step))(*inner)
+    symbols, polys = tuple(z for z, _ in leaves.values()), tuple(p for _, p in leaves.values())
+    return Source(whole, symbols, polys, (key_of(value.poly), value.dims))
+
+
+def known(value: Tensor) -> Source | None:
+    """The source of a value, unless it is that of another value that this one was made of."""
+    made = value.source
+    return made if made is not None and made.of == (key_of(value.poly), value.dims) else None
 
 
 def together(algebra: Algebra, predicate: Poly, cases: Sequence[Tensor]) -> Poly | None:
@@ -72,26 +65,44 @@ def together(algebra: Algebra, predicate: Poly, cases: Sequence[Tensor]) -> Poly
     leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
     _leaf(leaves, predicate)
     for case in cases:
-        if case.assumed and case.source is None:
+        made = known(case)
+        if case.assumed and made is None:
             return None
-        for poly in case.source[2] if case.source is not None and case.assumed else ():
+        for poly in made.leaves if made is not None else ():
             _leaf(leaves, poly)
     symbols = tuple(z for z, _ in leaves.values())
-    made = node(algebra, Function(sp.Function("choice")(*symbols), symbols, "choice"), [p for _, p in leaves.values()])
-    return made if made and next(iter(made)) else None
+    entry = node(algebra, Function(sp.Function("choice")(*symbols), symbols, "choice"), [p for _, p in leaves.values()])
+    return entry if entry and next(iter(entry)) else None
 
 
 def opaque(algebra: Algebra, made: Source) -> Poly:
     """The function as one atom, of truth values."""
-    expression, symbols, polys = made
-    return node(algebra, Function(expression, symbols, GUARD), polys, True)
+    return node(algebra, Function(made.expression, made.symbols, GUARD), made.leaves, True)
+
+
+def _followed(
+    algebra: Algebra, leaves: dict[Any, tuple[sp.Symbol, Poly]], arg: Tensor, value: Tensor
+) -> sp.Expr | None:
+    """What an operand is of the leaves: one of them itself, or its own function of some."""
+    if arg.dims != value.dims and algebra.free_in(arg.poly):
+        return None
+    if not arg.assumed:
+        return None if arg.guards else _leaf(leaves, arg.poly)
+    made = known(arg)
+    if made is None:
+        return None
+    return made.expression.xreplace({z: _leaf(leaves, p) for z, p in zip(made.symbols, made.leaves, strict=True)})
 
 
 def _leaf(leaves: dict[Any, tuple[sp.Symbol, Poly]], poly: Poly) -> sp.Symbol:
     return leaves.setdefault(key_of(poly), (sp.Symbol(f"z{len(leaves)}", real=True), poly))[0]
 
 
-def _number(value: Any) -> sp.Expr:
+def _constant(arg: Known) -> sp.Expr | None:
+    array = np.asarray(arg.array)
+    if array.size == 0 or not (array == array.flat[0]).all():
+        return None
+    value = array.flat[0]
     if np.isfinite(value):
         exact = Fraction(float(value))
         return sp.Rational(exact.numerator, exact.denominator)

@@ -15,8 +15,6 @@ from quotax.kernel.polynomials import Algebra, Poly
 from quotax.kernel.sheet import Guard
 from quotax.kernel.sizes import ONE, Size, read
 
-Source = tuple[Any, tuple[Any, ...], tuple[Poly, ...]]
-"""A SymPy expression in symbols, and what they stand for: see `sources`."""
 Dims = tuple[tuple[Size, ...], ...]
 """For each dimension, the sizes whose product it is; none for a dimension of size one."""
 
@@ -30,6 +28,19 @@ class Known:
     """A constant: an array of numbers, or a random key of JAX's."""
 
     array: Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """A SymPy expression in symbols, and the polynomials that they stand for: see `sources`.
+
+    `of` is the value that it is the source of: what is made of that value does not inherit it.
+    """
+
+    expression: Any
+    symbols: tuple[Any, ...]
+    leaves: tuple[Poly, ...]
+    of: tuple[frozenset[Any], Dims]
 
 
 @dataclass(frozen=True)
