@@ -28,6 +28,10 @@ def nested(b, c):
     return where(isnan(log(where(isnan(jnp.sqrt(b)), c, b))), 1.0, 2.0)
 
 
+def over(b):
+    return 1 / jax.nn.relu(b)
+
+
 def turns(values, weights, **options):
     """Weights of the places at which a value is none, gathered by a loop over them."""
     step = lambda total, pair: (total + where(isnan(pair[0]), pair[1], 0.0), isnan(pair[0]) * pair[1])
@@ -48,6 +52,10 @@ TRUE = {
     "domain and choice together": (lambda b, c: jnp.sum(where(b > 0, log(c), 1.0)), PERMUTED),
 }
 FALSE = {
+    "other settings": (
+        lambda b, c: jnp.sum(c * (jnp.isfinite(over(b) ** 2) * 1.0 - jnp.isfinite(over(b) ** -2))),
+        SCALED,
+    ),
     "loop with weights": (lambda b, c: turns(log(b), jnp.arange(1.0 * b.shape[0])), PERMUTED),
     "short loop over entries": (lambda b, c: turns(log(b[:1]), jnp.ones(1)), PERMUTED),
     "short loop with weights": (

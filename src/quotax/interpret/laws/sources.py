@@ -112,4 +112,5 @@ def _constant(arg: Known) -> sp.Expr | None:
 def _name(step: Any) -> str:
     dtypes = [str(aval.dtype) for aval in (*step.inputs, *step.outputs)]
     settings = [f"{k}_{v}" for k, v in sorted(step.params.items()) if k not in _UNSAID]
-    return re.sub(r"[^0-9a-zA-Z]+", "_", "_".join((step.primitive.name, *dtypes, *settings)))
+    # every sign is spelled, so that other settings are another function
+    return re.sub(r"\W", lambda sign: f"_{ord(sign[0]):x}", "_".join((step.primitive.name, *dtypes, *settings)))
