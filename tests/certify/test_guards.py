@@ -65,6 +65,23 @@ FALSE = {
     "reversed": (lambda b, c: jnp.sum(isnan(log(b)[::-1]) * c), PERMUTED),
     "shifted by one": (lambda b, c: jnp.sum(isnan(jnp.roll(log(b), 1)) * c), PERMUTED),
     "branch on one entry": (lambda b, c: jax.lax.cond(isnan(log(b[0])), lambda: c.sum(), lambda: 0.0), PERMUTED),
+    # both branches are one to a formula: which of them is a number depends on what is chosen
+    "branches that look alike": (
+        lambda b, c: (
+            isnan(jax.lax.cond(c[0] > 0, lambda: over(c[0]) / over(c[0]), lambda: log(b.sum()) - log(b.sum()) + 1))
+            * 1.0
+        ),
+        SCALED,
+    ),
+    "branches that look alike, exchanged": (
+        lambda b, c: (
+            isnan(
+                jax.lax.cond(b[0] > 0, lambda: log(c.sum()) - log(c.sum()) + 1, lambda: log(b.sum()) - log(b.sum()) + 1)
+            )
+            * 1.0
+        ),
+        qx.Symmetry("shift", qx.Translation("h"), {"c": "c + g"}),
+    ),
     "squares, transposed": (lambda b, c: jnp.sum(isnan(log(b[:, None] - c)).T * c), ONE["c"]),
     "one entry": (lambda b, c: each(b, c)[0], PERMUTED),
     "times a ramp": (lambda b, c: jnp.sum(each(b, c) * jnp.arange(b.shape[0])), PERMUTED),

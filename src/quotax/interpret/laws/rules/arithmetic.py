@@ -29,7 +29,7 @@ _COUNTING = ("iota", "tokens", "size", "delta", "selection", "const")
 
 def _result(step: Step, value: Tensor, poly: Poly) -> Tensor:
     """A sum of reals gets a name; positions stay written out, so that they can be read."""
-    out = replace(value, poly=poly, compared=())
+    out = replace(value, poly=poly, compared=(), source=None)
     return step.reader.settled(out) if step.out_kind == "f" else out
 
 
