@@ -1,5 +1,6 @@
 """The command line: the demonstration's tables, and what it prints where."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,31 @@ def test_a_command_is_needed(capsys):
         main([])
     assert stopped.value.code == 2
     assert "the following arguments are required: command" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the folder has another name there")
+def test_programs_are_kept_in_the_users_cache_folder(tmp_path):
+    code = (
+        "import jax; from quotax.cli import keep_programs; keep_programs();print(jax.config.jax_compilation_cache_dir)"
+    )
+
+    def run(**environment):
+        plain = {k: v for k, v in os.environ.items() if k not in ("JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME")}
+        plain |= {"PYTHONPATH": str(Path(qx.__file__).parents[1])} | environment
+        return subprocess.run(
+            [sys.executable, "-c", code], env=plain, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run(XDG_CACHE_HOME=str(tmp_path)).strip() == str(tmp_path / "quotax")
+    assert run(JAX_COMPILATION_CACHE_DIR=str(tmp_path / "own")).strip() == str(tmp_path / "own")
+
+
+def test_importing_changes_nothing():
+    code = "import jax, quotax; print(jax.config.jax_compilation_cache_dir)"
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(Path(qx.__file__).parents[1])}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "None"
 
 
 def test_numbers_stand_to_the_right():

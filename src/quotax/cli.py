@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+import jax
 
 from quotax.report import demonstrate
 
@@ -21,9 +25,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "demo", help="train two small networks on scikit-learn's digits, prove their symmetries, compare sharpness"
     )
     demo.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    demo.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next time")
     options = parser.parse_args(arguments)
+    if not options.no_cache:
+        keep_programs()
     demonstrate(progress=(lambda line: None) if options.quiet else _progress)
     return 0
+
+
+def keep_programs() -> None:
+    """Keep compiled programs in the user's cache folder, unless JAX has been given another."""
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "quotax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+
+
+def cache_folder() -> Path:
+    """Where programs keep what can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def _progress(line: str) -> None:
