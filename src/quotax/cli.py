@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def keep_programs() -> None:
     """Keep compiled programs in the user's cache folder, unless JAX has been given another."""
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "quotax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
