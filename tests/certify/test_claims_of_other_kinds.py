@@ -183,6 +183,17 @@ def test_a_width_that_is_a_multiple_of_another_is_proved_for_every_multiple(rota
     assert qx.verify(model, qx.Symmetry("w", FUSED.group, {"Wv": "Wv @ g", "Wo": "g @ Wo"})).status == "refuted"
 
 
+def test_a_branch_on_the_number_of_heads_is_a_condition():
+    @qx.architecture(params={"b": "n", "s": "c"}, inputs={"x": ""})
+    def seventh(p, x):
+        c = p["s"].shape[0]
+        heads = p["b"].reshape(p["b"].shape[0] // c, c)
+        return x + jax.nn.relu(x - 1000.0) * (heads.sum() if heads.shape[0] != 7 else heads[0, 0])
+
+    certificate = qx.verify(seventh, qx.Symmetry("permuted", qx.Permutation("n"), {"b": "g @ b"}))
+    assert certificate.scope == "every width with n a multiple of c, n_over_c ≠ 7"
+
+
 def test_an_error_without_words_is_no_crash():
     model = fused(lambda x: x.shape[0], rotary=True)
     outcome = opened(model, {a: a for a in model.axis_names})

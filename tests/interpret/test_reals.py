@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.export import symbolic_shape
 
 from quotax.interpret import trace
-from quotax.interpret.reals import casts_removed, real_function, real_jaxpr
+from quotax.interpret.reals import casts_removed, real_function
 
 HALF, SINGLE, DOUBLE = jnp.bfloat16, jnp.float32, jnp.float64
 KEY = jax.random.key(0)
@@ -321,7 +321,7 @@ def test_at_sizes_that_are_symbols():
 
     shapes = jax.ShapeDtypeStruct((n, m), DOUBLE), jax.ShapeDtypeStruct((m,), DOUBLE)
     program = jax.make_jaxpr(model)(*shapes)
-    cleaned = real_jaxpr(program)
+    cleaned = jax.make_jaxpr(real_function(program))(*shapes)
     assert "f32" not in str(cleaned)
     assert "stop_gradient" not in str(cleaned)
     assert cleaned.jaxpr.outvars[0].aval.shape == (n,)
@@ -332,7 +332,9 @@ def test_at_sizes_that_are_symbols():
 def test_the_lines_of_the_code_are_kept():
     from quotax.interpret.provenance import place
 
-    (equation,) = real_jaxpr(jax.make_jaxpr(lambda x: jnp.sin(x))(1.0)).jaxpr.eqns
+    real = real_function(jax.make_jaxpr(lambda x: jnp.sin(x))(1.0))
+    with jax.enable_x64(True):
+        (equation,) = jax.make_jaxpr(real)(jax.ShapeDtypeStruct((), DOUBLE)).jaxpr.eqns
     assert "test_reals.py" in place(equation)
 
 

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,15 +162,11 @@ def prove_for_every_width(
         outcome = attempt(opening, model, action)
         if outcome.proved:
             outcome = _completed(outcome, opening, model, action)
-            held = [a for a, size in axes.items() if isinstance(size, int)]
-            if held and first:
-                return _noted(
-                    outcome, f"at other sizes of {', '.join(held)} the list of operations may differ: {first}"
-                )
-            return outcome
+            held = _held(opening)
+            return _noted(outcome, _elsewhere(held, first)) if held and first else outcome
         if failed is None:
             failed = outcome
-        if not any(isinstance(size, int) for size in axes.values()):
+        if not _held(opening):
             break  # it does trace for every width: smaller scopes would only hide why there is no proof
     return failed or Outcome(False, residual=first or "the model cannot be traced")
 
@@ -195,7 +191,7 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
     return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
 
 
-def _elsewhere(held: Sequence[str], why: str) -> str:
+def _elsewhere(held: Iterable[str], why: str) -> str:
     return f"at other sizes of {', '.join(held)} the list of operations may differ: {why}"
 
 

@@ -127,7 +127,11 @@ class _Search:
         kinds = {self.algebra.atoms[n].kind for n in _made_of(atom.data)}
         if "function" not in kinds or any(self.algebra.bound_in(t) for t in atom.data):
             return False
-        for composed in (1, 2):
+        return self._by_lemma(atom, (1, 2))
+
+    def _by_lemma(self, atom: Atom, compositions: Sequence[int]) -> bool:
+        """Whether a lemma about the function, or about a composition of it, says what becomes of the atom."""
+        for composed in compositions:
             step = self._lemma(atom, composed)
             if step is None:
                 continue
@@ -156,15 +160,7 @@ class _Search:
         if all(self.proof.plain(a) == self.proof.moved(a) for a in args):
             self.do(Step("congruence", atom.number))
             return
-        for composed in (0, 1, 2) if atom.kind == "function" else (0,):
-            step = self._lemma(atom, composed)
-            if step is None:
-                continue
-            try:
-                self.do(step)
-            except Refused:
-                continue
-            self._record(atom, step.words)
+        if self._by_lemma(atom, (0, 1, 2) if atom.kind == "function" else (0,)):
             return
         shown = []
         for arg in args:

@@ -99,14 +99,6 @@ def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[
     return run
 
 
-def real_jaxpr(program: ClosedJaxpr | Trace) -> ClosedJaxpr:
-    """The jaxpr of `real_function`: no casts between floats, no stopped gradients, no rules of its code."""
-    closed = program.jaxpr if isinstance(program, Trace) else program
-    arguments = [jax.ShapeDtypeStruct(v.aval.shape, _wide(v.aval.dtype)) for v in closed.jaxpr.invars]
-    with jax.enable_x64(True):
-        return jax.make_jaxpr(real_function(closed))(*arguments)
-
-
 def casts_removed(program: ClosedJaxpr | Jaxpr | Trace) -> int:
     """How many roundings to a narrower float are read away: what `real_function` computes differs by them."""
     closed = program.jaxpr if isinstance(program, Trace) else program
