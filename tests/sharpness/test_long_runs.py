@@ -13,7 +13,7 @@ import pytest
 
 from quotax.errors import SharpnessError
 from quotax.sharpness import sharpness
-from quotax.sharpness.watching import SILENT
+from quotax.sharpness.search.watching import SILENT
 
 
 def bumpy(p):

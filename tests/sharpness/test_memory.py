@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from quotax.sharpness import effort, sharpness
+from quotax.sharpness import sharpness
+from quotax.sharpness.search import effort
 
 ROOT = pathlib.Path(__file__).parents[2]
 

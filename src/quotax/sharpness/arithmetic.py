@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import MetricWarning
-from quotax.sharpness.devices import replicated
 from quotax.sharpness.invariance import Verdict, verdict
-from quotax.sharpness.setting import Problem, Setting, oriented
-from quotax.sharpness.vectors import layout
+from quotax.sharpness.problem.devices import replicated
+from quotax.sharpness.problem.setting import Setting, oriented
+from quotax.sharpness.problem.vectors import layout
 
 KEPT = 1e-3
 """Values that agree to this share at all representatives are called the same."""
@@ -93,9 +93,9 @@ def settled(setting: Setting) -> Setting:
     known = verdict(there)
     if known.invariant is not True:
         return setting
-    here, other = (float(each.run(_loss, None)) for each in (setting, there))
+    here, other = (each.problem.look(each.problem.origin)[0] for each in (setting, there))
     apart = abs(other - here) / max(abs(here), abs(other), float(jnp.finfo(setting.layout.dtype).tiny))
-    if not apart <= min(max(30 * footing.rounding, 100 * float(jnp.finfo(setting.layout.dtype).eps)), 0.1):
+    if not apart <= min(max(30 * footing.rounding, 100 * setting.layout.eps), 0.1):
         return replace(setting, elsewhere=apart, known=known)
     attained = footing.attained if footing.attained is None else ground.attained
     footing = replace(footing, attained=attained, condition=ground.condition)
@@ -123,7 +123,7 @@ def arithmetic(setting: Setting, *, rise: float | None = None, base: float | Non
     coarsest = max(setting.layout.dtypes, key=lambda dtype: float(jnp.finfo(dtype).eps))
     resolution = None
     if rise and base is not None and math.isfinite(rise) and math.isfinite(base):
-        resolution = RISES * float(jnp.finfo(setting.layout.dtype).eps) * abs(base) / abs(rise)
+        resolution = RISES * setting.layout.eps * abs(base) / abs(rise)
     kept = Arithmetic(
         jnp.dtype(coarsest).name, footing.attained, footing.condition, footing.rounding, setting.ground is not None,
         setting.elsewhere, float(setting.point.verticality()), resolution,
@@ -170,13 +170,9 @@ def _at(setting: Setting, ground: Any) -> Setting | None:
     params = ground.point.params
     if jax.tree.structure(params) != jax.tree.structure(setting.params):
         return None
-    params = replicated(setting.mesh, params)
+    params = replicated(setting.request.mesh, params)
     point, steady, unsteady = oriented(ground.point)
     return replace(
         setting, params=params, layout=layout(params), point=point, steady=steady, unsteady=unsteady,
         ground=ground, origin=setting.params,
     )  # fmt: skip
-
-
-def _loss(problem: Problem, _: None) -> jax.Array:
-    return problem.rise_to(jnp.zeros(problem.layout.size, problem.layout.dtype))

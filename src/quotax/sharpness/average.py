@@ -6,20 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from quotax.sharpness.arguments import check_choice, check_radius, check_share, check_whole, random_key
 from quotax.sharpness.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, sampled, spread
 from quotax.sharpness.kinks import SCALES, kinked
-from quotax.sharpness.objective import Loss
+from quotax.sharpness.problem.arguments import check_choice, check_radius, check_whole
+from quotax.sharpness.problem.ball import Space
+from quotax.sharpness.problem.objective import Loss
+from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.setting import Measurement, Problem, Setting
+from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.result import FUNCTION
-from quotax.sharpness.scaling import Mask
-from quotax.sharpness.setting import Problem, prepare
 from quotax.sharpness.trace import traced
 
 CALL = "quotax.average_sharpness"
@@ -137,94 +135,103 @@ def average_sharpness(
         >>> round(found.value, 6), round(found.prediction, 6), found.status
         (0.01, 0.01, 'ok')
     """
-    setting = settled(
-        prepare(CALL, loss, params, space, batch, microbatch, ball=ball, adaptive=adaptive, mask=mask, mesh=mesh)
-    )
-    setting.require_coordinates()
+    request = Measurement(
+        CALL, loss, space, ball, adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch,
+        mesh=mesh, key=key, representatives=representatives, spread_scale=spread_scale,
+    )  # fmt: skip
     radius = check_radius(CALL, radius)
     check_choice(CALL, "distribution", distribution, DISTRIBUTIONS)
     check_whole(CALL, "samples", samples, 4)
-    check_whole(CALL, "representatives", representatives, 0)
-    spread_scale = check_share(CALL, "spread_scale", spread_scale)
     if probes != 0 and probes is not None:
         check_whole(CALL, "probes", probes, 6)
-    sample_key, probe_key = jax.random.split(random_key(CALL, key))
+    setting = settled(request.at(params))
+    setting.require_coordinates()
     draws = samples // 2 if antithetic else samples
-    n, dtype = setting.dim, setting.layout.dtype
-    static = (distribution, draws, antithetic, n)
-    rises, cut, bends, base = (
-        np.asarray(part, float) for part in setting.run(_sample, static, sample_key, jnp.asarray(radius, dtype))
-    )
-    good = np.isfinite(rises)
+    drawn = _sample(setting, radius, distribution, draws, antithetic)
+    n = setting.dim
     prediction = error = math.nan
     method = "no"
     if probes != 0:
-        value, error, method, _ = traced(setting, probes, probe_key)
+        value, error, method, _ = traced(setting, probes)
         share = {"sphere": n, "ball": n + 2, "gaussian": 1}[distribution]
         prediction, error = radius**2 / (2 * share) * value, radius**2 / (2 * share) * error
-    kept = rises[good]
-    mean = float(kept.mean()) if kept.size else math.nan
-    scatter = float(kept.std(ddof=1)) / math.sqrt(kept.size) if kept.size > 1 else math.nan
     status = "ok"
-    if not math.isfinite(base):
-        status = f"loss is {'nan' if math.isnan(base) else 'inf'} at params"
-    elif not good.all():
+    if not math.isfinite(drawn.base):
+        status = f"loss is {'nan' if math.isnan(drawn.base) else 'inf'} at params"
+    elif drawn.nonfinite:
         status = "not finite"
-    elif cut.any():
+    elif drawn.cut:
         status = "domain"
-    elif kinked(bends.mean(axis=0), float(base), float(jnp.finfo(dtype).eps)):
+    elif kinked(drawn.bends, drawn.base, setting.layout.eps):
         status = "kink"
-    known, kept = judged(setting, sampled(setting), rise=mean, base=float(base))
+    known, kept = judged(setting, sampled(setting), rise=drawn.mean, base=drawn.base)
     seen = None
     if representatives:
-        again = lambda other: average_sharpness(
-            loss, other, radius, space=space, ball=ball, distribution=distribution, samples=samples,
-            antithetic=antithetic, adaptive=adaptive, mask=mask, probes=0, batch=batch, microbatch=microbatch,
-            mesh=mesh, key=key,
-        ).value  # fmt: skip
-        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, probe_key)
+        again = lambda other: _sample(settled(request.at(other)), radius, distribution, draws, antithetic).mean
+        seen = spread(request, setting.given, again)
     spent = draws * (2 if antithetic else 1)
     return AverageSharpness(
-        mean, scatter, prediction, error, method, spent, n, radius, distribution, status,
-        int((~good).sum()), *known, seen, kept,
+        drawn.mean, drawn.error, prediction, error, method, spent, n, radius, distribution, status,
+        drawn.nonfinite, *known, seen, kept,
     )  # fmt: skip
 
 
-def _sample(
-    problem: Problem, static: tuple[str, int, bool, int], key: jax.Array, radius: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Rises at random points (means of pairs if antithetic) and whether the metric's domain cut them short.
+@dataclass(frozen=True)
+class Sample:
+    """Rises at random points, as means of pairs if antithetic; whether the metric's domain cut any of them short.
 
-    Then second differences along the first few, and the base.
+    Then second differences along the first few, averaged, and the loss at the centre.
     """
-    distribution, draws, antithetic, n = static
-    size, dtype = problem.layout.size, problem.layout.dtype
-    base = problem.rise_to(jnp.zeros(size, dtype))
 
-    def draw(key: jax.Array) -> jax.Array:
-        one, two = jax.random.split(key)
-        # A standard normal vector in whitened coordinates, projected: isotropic on the horizontal space.
-        x = problem.ball.horizontal(jax.random.normal(one, (size,), dtype))
-        if distribution == "gaussian":
-            return radius * x
-        x = problem.ball.unit(x)[0]
-        if distribution == "ball":
-            x = x * jax.random.uniform(two, (), dtype) ** (1.0 / n)
+    rises: np.ndarray
+    cut: bool
+    bends: np.ndarray
+    base: float
+
+    @property
+    def good(self) -> np.ndarray:
+        """Those that are numbers."""
+        return self.rises[np.isfinite(self.rises)]
+
+    @property
+    def nonfinite(self) -> int:
+        """How many are none."""
+        return self.rises.size - self.good.size
+
+    @property
+    def mean(self) -> float:
+        """Of those that are numbers."""
+        return float(self.good.mean()) if self.good.size else math.nan
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return float(self.good.std(ddof=1)) / math.sqrt(self.good.size) if self.good.size > 1 else math.nan
+
+
+def _sample(setting: Setting, radius: float, distribution: str, draws: int, antithetic: bool) -> Sample:
+    problem, seed, n = setting.problem, (*setting.request.bits, 1), setting.dim
+    base = problem.value(problem.origin)
+    point = lambda i: _draw(problem, (*seed, i), radius, distribution, n)
+    rises, cut = [], False
+    for i in range(draws):
+        x = point(i)
+        ends = (x, -x) if antithetic else (x,)
+        rises.append(sum(problem.value(x) - base for x in ends) / len(ends))
+        cut = cut or any(problem.stop(x) < 1 for x in ends)
+    bends = [
+        [problem.value(share * x) + problem.value(-share * x) - 2 * base for share in SCALES]
+        for x in map(point, range(min(draws, LOOKED_AT)))
+    ]
+    return Sample(np.asarray(rises), cut, np.mean(bends, axis=0), base)
+
+
+def _draw(problem: Problem, seed: tuple[int, ...], radius: float, distribution: str, n: int) -> Vector:
+    # A standard normal vector in whitened coordinates, projected: isotropic on the horizontal space.
+    x = problem.frame.horizontal(problem.normal(seed))
+    if distribution == "gaussian":
         return radius * x
-
-    def rise(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        x = draw(key)
-        ahead, stop = problem.rise_to(x) - base, problem.ball.stop(x)
-        if not antithetic:
-            return ahead, stop < 1
-        return 0.5 * (ahead + problem.rise_to(-x) - base), jnp.minimum(stop, problem.ball.stop(-x)) < 1
-
-    def bend(key: jax.Array) -> jax.Array:
-        x = draw(key)
-        second = lambda share: problem.rise_to(share * x) + problem.rise_to(-share * x) - 2 * base
-        return lax.map(second, jnp.asarray(SCALES, dtype))
-
-    keys = jax.random.split(key, draws)
-    at_once = 16 if size <= 100_000 else 1
-    rises, cut = lax.map(rise, keys, batch_size=min(draws, at_once))
-    return rises, cut, lax.map(bend, keys[:LOOKED_AT]), base
+    x = problem.ball(1.0).unit(x)[0]
+    if distribution == "ball":
+        x = float(np.random.default_rng((*seed, 1)).uniform()) ** (1.0 / n) * x
+    return radius * x

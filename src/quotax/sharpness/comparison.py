@@ -9,12 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arguments import check_params, check_radius
 from quotax.sharpness.average import average_sharpness
-from quotax.sharpness.setting import prepare
+from quotax.sharpness.problem.arguments import check_params, check_radius
+from quotax.sharpness.problem.setting import Measurement
+from quotax.sharpness.problem.vectors import layout
 from quotax.sharpness.spectrum import spectrum
 from quotax.sharpness.trace import slope, trace
-from quotax.sharpness.vectors import layout
 from quotax.sharpness.worst_case import sharpness
 
 CALL = "quotax.compare"
@@ -125,7 +125,7 @@ def compare(
             row |= {"k": d - part.dim, "S quot": quot.value, "avg quot": mean.value, "trace quot": part.value}
             told = next((each for each in (mean, part) if each.arithmetic and each.arithmetic.lost), quot)
             row |= {"quot/(d-k)": part.value / part.dim, "invariant": told.invariant, "reason": told.reason}
-        row["|grad|"] = slope(prepare(CALL, loss, params, space, batch, microbatch, mesh=mesh))[0]
+        row["|grad|"] = slope(Measurement(CALL, loss, space, **data), params)[0]
         top = spectrum(loss, params, 1, space=space, which="top", key=key, **data)
         row["lambda"] = float(top.values[0])
         rows.append(row)

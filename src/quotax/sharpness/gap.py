@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Var
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.setting import Problem, Setting
-from quotax.sharpness.trust_region import maximise_quadratic
+from quotax.sharpness.problem.setting import Setting
+from quotax.sharpness.problem.vectors import combine, stacked
+from quotax.sharpness.search.trust_region import maximise_quadratic
 
 LARGEST = 1024
 """Parameters up to which the Hessian is formed."""
@@ -33,7 +33,7 @@ def spread_gap(rises: np.ndarray) -> Gap:
     return Gap(float(np.max(rises) - np.min(rises)), SPREAD)
 
 
-def model_gap(setting: Setting, radius: jax.Array, value: float) -> Gap:
+def model_gap(setting: Setting, radius: float, value: float) -> Gap:
     """The exact maximum over the ball of the quadratic model at the centre, minus what was found.
 
     Where the Hessian is constant the model is the loss, and the gap is exact up to rounding. That is read off the
@@ -44,42 +44,40 @@ def model_gap(setting: Setting, radius: jax.Array, value: float) -> Gap:
             f"`{setting.call}` got bound=True, which forms the Hessian: at most {LARGEST} parameters, and here are "
             f"{setting.layout.size}; without it the result holds the spread over restarts."
         )
-    best = float(setting.run(_model_maximum, None, radius))
+    best = _model_maximum(setting, radius)
     if not np.isfinite(best):
         return Gap(float("inf"), MODEL)
-    return Gap(best - value, EXACT if _constant_hessian(setting, radius) else MODEL)
+    return Gap(best - value, EXACT if _constant_hessian(setting) else MODEL)
 
 
-def _model_maximum(problem: Problem, _: None, radius: jax.Array) -> jax.Array:
-    ball = problem.ball._replace(radius=radius)
-    size, dtype = problem.layout.size, problem.layout.dtype
+def _model_maximum(setting: Setting, radius: float) -> float:
+    problem, ball = setting.problem, setting.problem.ball(radius)
+    size = setting.layout.size
     # An orthonormal basis of the horizontal space in the ball's metric: P E W / sqrt(w), with P E E^T P = W w W^T.
-    projected = jax.lax.map(ball.horizontal, jnp.eye(size, dtype=dtype), batch_size=64)
-    gram = jax.lax.map(lambda v: ball.inners(projected, v), projected, batch_size=64)
-    w, W = jnp.linalg.eigh(0.5 * (gram + gram.T))
-    kept = w > 1e3 * size * jnp.finfo(dtype).eps * w[-1]
-    basis = (W * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, w, 1.0)), 0.0)).T @ projected
-    images = jax.lax.map(problem.hessian_vector, basis)
-    A = jax.vmap(lambda image: ball.inners(basis, image))(images)
-    b = ball.inners(basis, problem.gradient(jnp.zeros(size, dtype)))
+    projected = stacked([ball.horizontal(problem.kept(row)) for row in np.eye(size)])
+    gram = ball.products(projected, projected)
+    w, W = np.linalg.eigh(0.5 * (gram + gram.T))
+    kept = w > 1e3 * size * setting.layout.eps * w[-1]
+    basis = combine((W[:, kept] / np.sqrt(w[kept])).T, projected)
+    A = ball.products(basis, stacked([problem.hessian_vector(row) for row in basis]))
+    b = ball.inners(basis, problem.look(problem.origin)[1])
+    if not (np.all(np.isfinite(A)) and np.all(np.isfinite(b))):
+        return float("nan")
     A = 0.5 * (A + A.T)
-    # Directions that do not exist get a curvature so negative that no step goes there.
-    wall = 10 * (jnp.max(jnp.sum(jnp.abs(A), axis=1)) + jnp.linalg.norm(b) / radius + 1.0)
-    z = maximise_quadratic(A - jnp.diag(jnp.where(kept, 0.0, wall)), b, radius, b)
-    z = jnp.where(kept, z, 0.0)
-    return b @ z + 0.5 * z @ (A @ z)
+    z = maximise_quadratic(A, b, radius, b)
+    return float(b @ z + 0.5 * z @ (A @ z))
 
 
-def _constant_hessian(setting: Setting, radius: jax.Array) -> bool:
+def _constant_hessian(setting: Setting) -> bool:
     """Whether the program of `v -> H(x) v` never reads x: a proof that the loss is quadratic on the ball."""
-    flat, batch = setting.layout, setting.batch
-    arguments = () if batch is None else (batch,)
+    flat, request = setting.layout, setting.request
+    arguments = () if request.batch is None else (request.batch,)
 
     def product(x: jax.Array, v: jax.Array) -> Any:
-        gradient = jax.grad(lambda x: setting.loss(flat.nested(x), *arguments))
+        gradient = jax.grad(lambda x: request.loss(flat.nested(x), *arguments))
         return jax.jvp(gradient, (x,), (v,))[1]
 
-    if setting.curved or len(set(flat.dtypes)) > 1:
+    if setting.kind == "geodesic" or len(set(flat.dtypes)) > 1:
         return False
     like = jax.ShapeDtypeStruct((flat.size,), flat.dtype)
     traced = jax.make_jaxpr(product)(like, like).jaxpr

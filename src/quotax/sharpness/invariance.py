@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.setting import Setting
-from quotax.sharpness.vectors import Tree, layout
+from quotax.sharpness.problem.arguments import random_key
+from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.vectors import Tree, layout
 
 # Lengths that differ by more than this many square roots of the rounding unit differ.
 LOOSE = 30
@@ -49,18 +50,17 @@ class Spread:
         return f"{self.values.size} representatives: {low:.6g} to {high:.6g}, relative spread {self.relative:.1e}"
 
 
-def spread(
-    call: str, space: Any, params: Tree, measure: Callable[[Tree], float], count: int, scale: float, key: jax.Array
-) -> Spread:
-    """The measure at `count` random representatives."""
+def spread(request: Measurement, params: Tree, measure: Callable[[Tree], float]) -> Spread:
+    """The measure at as many random representatives as are asked for."""
+    call, count, scale = request.call, request.representatives, request.spread_scale
+    space: Any = request.space
     if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
         raise SharpnessError(
             f"`{call}` needs space= with `act` and `random_element` for representatives={count}, got "
             f"{type(space).__name__}; to measure the full ball along the orbits of a space, pass ball='full' with it."
         )
-    values = np.asarray(
-        [measure(space.act(params, space.random_element(k, scale=scale))) for k in jax.random.split(key, count)]
-    )
+    keys = jax.random.split(random_key(call, request.key), count)
+    values = np.asarray([measure(space.act(params, space.random_element(k, scale=scale))) for k in keys])
     largest = float(np.max(np.abs(values)))
     relative = float(values.max() - values.min()) / largest if largest > 0 else 0.0
     return Spread(values, relative, scale)
@@ -78,7 +78,7 @@ def verdict(setting: Setting) -> Verdict:
     if setting.kind == "full":
         if length is None and name == "euclidean" and certificate:
             return Verdict(True, "the full Euclidean ball, and every action is a Euclidean isometry (proved)")
-        return _lengths_kept(setting, length or (lambda params, v: jnp.linalg.norm(layout(v).flat(v))))
+        return _lengths_kept(setting, length or (lambda params, v: float(np.linalg.norm(layout(v).gathered(v)))))
     if certificate is None:
         return Verdict(None, f"{type(space).__name__} has no metric_certificate")
     if not certificate:
@@ -118,7 +118,7 @@ def sampled(setting: Setting) -> Verdict:
 
 
 def _tolerance(setting: Setting) -> float:
-    return LOOSE * float(jnp.finfo(setting.layout.dtype).eps) ** 0.5
+    return LOOSE * setting.layout.eps**0.5
 
 
 def _random_steps(setting: Setting) -> list[tuple[Callable[[Tree], Tree], Tree]] | None:
@@ -127,10 +127,9 @@ def _random_steps(setting: Setting) -> list[tuple[Callable[[Tree], Tree], Tree]]
     if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
         return None
     steps = []
-    for key in jax.random.split(jax.random.key(20), PROBES):
-        one, two = jax.random.split(key)
-        element = space.random_element(one, scale=0.5)
-        v = setting.layout.nested(jax.random.normal(two, (setting.layout.size,), setting.layout.dtype))
+    for number, key in enumerate(jax.random.split(jax.random.key(20), PROBES)):
+        element = space.random_element(key, scale=0.5)
+        v = setting.layout.placed(setting.problem.normal((20, number)), setting.params)
         steps.append((lambda params, element=element: space.act(params, element), v))
     return steps
 
@@ -145,9 +144,9 @@ def _bend(setting: Setting) -> float | None:
         v = setting.point.horizontal(v)  # no other steps are in the ball
         start, push = jax.jvp(act, (setting.params,), (v,))
         end = act(jax.tree.map(jnp.add, setting.params, v))
-        flat = layout(push).flat
-        error = jnp.linalg.norm(flat(end) - flat(start) - flat(push))
-        worst = max(worst, float(error / (jnp.linalg.norm(flat(end)) + jnp.linalg.norm(flat(push)))))
+        ahead, behind, along = (layout(push).gathered(tree) for tree in (end, start, push))
+        error = np.linalg.norm(ahead - behind - along)
+        worst = max(worst, float(error / (np.linalg.norm(ahead) + np.linalg.norm(along))))
     return worst
 
 

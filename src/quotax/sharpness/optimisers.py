@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arguments import check_choice, check_point, check_radius
-from quotax.sharpness.ball import Space, euclidean
-from quotax.sharpness.vectors import Tree
+from quotax.sharpness.problem.arguments import check_choice, check_point, check_radius
+from quotax.sharpness.problem.ball import Space, euclidean
+from quotax.sharpness.problem.vectors import Tree
 
 if TYPE_CHECKING:
     import optax

@@ -6,29 +6,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arguments import check_params, check_radius, random_key
-from quotax.sharpness.arithmetic import Arithmetic, settled
-from quotax.sharpness.effort import Effort
-from quotax.sharpness.objective import Loss
+from quotax.sharpness.arithmetic import Arithmetic
+from quotax.sharpness.problem.arguments import check_radius
+from quotax.sharpness.problem.objective import Loss
+from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.result import FUNCTION, Sharpness
-from quotax.sharpness.setting import Setting, prepare
-from quotax.sharpness.sweep import sweep
-from quotax.sharpness.vectors import layout
-from quotax.sharpness.worst_case import conclude, plan_for, sharpness, small_share
+from quotax.sharpness.search.effort import Wanted
+from quotax.sharpness.search.run import Search, elsewhere, maximise
+from quotax.sharpness.search.watching import Watch
+from quotax.sharpness.worst_case import Rising
 
 CALL = "quotax.profile"
 
-# Settings of `quotax.sharpness`: of the loss and its ball, of the effort, those of the search as a whole, and those
-# that only single measurements have.
-SETTING = {"space", "batch", "microbatch", "ball", "norm", "adaptive", "mask", "per_layer"}
-EFFORT = {"budget", "steps", "restarts", "curvature", "memory"}
-SEARCH = {"tolerance", "key", "bound"}
-APART = {"mesh", "progress", "state", "resumable", "spread_scale"}
+REQUEST = {"space", "ball", "norm", "adaptive", "mask", "per_layer", "batch", "microbatch", "mesh", "key"}
+EFFORT = {"budget", "steps", "restarts", "curvature", "memory", "tolerance"}
+SEARCH = {"bound", "progress"}
+"""Settings of `quotax.sharpness`: of the loss and its ball, of the effort, and of the search as a whole."""
 
 
 @dataclass(frozen=True)
@@ -63,39 +59,32 @@ class Profile:
 
 
 def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) -> Profile:
-    """Worst-case sharpness over a range of radii, in one compiled sweep.
+    """Worst-case sharpness over a range of radii.
 
-    Every search also starts where the next smaller ball ended, so the values never decrease. `settings` are those of
-    `quotax.sharpness`: `space`, `ball`, `norm`, `batch` and all others but `start`. With `progress` or `mesh`, in balls
-    that are products, and for networks of which few copies fit into memory, the radii are taken one after the other,
-    by programs that are compiled once too, and that show where they are.
+    Every search also starts where the next smaller ball's ended, so the values never decrease; what is measured at the
+    centre is measured once. `settings` are those of `quotax.sharpness` that describe a loss, its ball, the effort and
+    the devices: `space`, `ball`, `norm`, `batch`, `budget`, `bound`, `progress` and so on. An interrupt from the
+    keyboard ends the measurement at that radius with what was found, and those at the larger ones.
 
     Example:
         >>> import jax.numpy as jnp
         >>> profile(lambda p: jnp.sum(p**2), jnp.zeros(3), [0.2, 0.1]).values.round(6)
         array([0.01, 0.04])
     """
-    for name in ("start", "representatives"):
-        if settings.get(name) is not None:
+    for name in ("start", "representatives", "state", "resumable"):
+        given = settings.get(name)
+        if given is not None and not (isinstance(given, int) and not given):
             raise SharpnessError(f"`{CALL}` starts every search itself and measures one point: drop {name}=.")
     listed = list(radii) if isinstance(radii, Iterable) and not isinstance(radii, str) else [radii]
     if not listed:
         raise SharpnessError(f"`{CALL}` needs radii= at least one positive number, got none.")
     ordered = sorted(check_radius(CALL, radius) for radius in listed)
-    params = check_params(CALL, params)
-    unknown = set(settings) - SETTING - EFFORT - SEARCH - APART - {"start", "representatives"}
+    unknown = set(settings) - REQUEST - EFFORT - SEARCH - {"start", "representatives", "state", "resumable"}
     if unknown:
         raise TypeError(f"`{CALL}` takes the settings of `quotax.sharpness`, and {sorted(unknown)[0]!r} is none")
-    together = not (set(settings) & APART) and not settings.get("per_layer") and settings.get("norm", "l2") == "l2"
-    setting, effort = None, None
-    if together:
-        asked: dict[str, Any] = {"space": None, "batch": None, "microbatch": None}
-        setting = settled(prepare(CALL, loss, params, **asked | {k: v for k, v in settings.items() if k in SETTING}))
-        effort = plan_for(setting, **{k: v for k, v in settings.items() if k in EFFORT})
-    if setting is None or effort is None or effort.single:
-        measured = _one_by_one(loss, params, ordered, settings)
-    else:
-        measured = _together(setting, effort, ordered, settings)
+    chosen = lambda names: {name: value for name, value in settings.items() if name in names}
+    rising = Rising.of(Measurement(CALL, loss, **chosen(REQUEST)), Wanted(**chosen(EFFORT)), params)
+    measured = _measured(rising, ordered, settings.get("progress"), bool(settings.get("bound")))
     results: list[Sharpness] = []
     for found in measured:
         better = results and found.value < results[-1].value
@@ -104,27 +93,25 @@ def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) ->
     told = next((found for found in results if found.arithmetic and found.arithmetic.lost), results[-1])
     values = np.asarray([found.value for found in results])
     spent = sum(found.evaluations for found in results)
-    return Profile(np.asarray(ordered), values, tuple(results), spent, told.invariant, told.reason, told.arithmetic)
+    seen = np.asarray(ordered[: len(results)])
+    return Profile(seen, values, tuple(results), spent, told.invariant, told.reason, told.arithmetic)
 
 
-def _together(setting: Setting, effort: Effort, radii: list[float], settings: dict[str, Any]) -> Iterator[Sharpness]:
-    """All radii in one program; the first result counts the gradients at the centre."""
-    random = random_key(CALL, settings.get("key"))
-    sizes = jnp.asarray(radii, setting.layout.dtype)
-    legs = sweep(setting, sizes, small_share(setting, settings.get("tolerance")), effort, random)
-    for radius, size, found in zip(radii, sizes, legs, strict=True):
-        measured = conclude(setting, size, found, int(found.spent), random, bool(settings.get("bound")))
-        yield replace(measured, radius=radius)
-
-
-def _one_by_one(loss: Loss, params: Any, radii: list[float], settings: dict[str, Any]) -> Iterator[Sharpness]:
-    """One measurement after the other, by the same programs."""
-    flat = layout(params)
-    # Any direction: so that the first search is the same program as the others.
-    start = flat.nested(jax.random.normal(random_key(CALL, settings.get("key")), (flat.size,), flat.dtype))
+def _measured(rising: Rising, radii: list[float], progress: Any, bound: bool) -> Iterator[Sharpness]:
+    """A search at every radius, the first of which counts the gradients at the centre."""
+    search: Search | None = None
+    start: Any = None
     for radius in radii:
-        found = sharpness(loss, params, radius, start=start, **settings)
-        yield found
+        task = rising.task(radius, start)
+        watch = Watch(CALL, task.most, progress)
+        if search is not None and search.ascent is None:
+            search, interrupted = maximise(task, watch, elsewhere(search, radius), mine=True)
+        else:  # a single ascent keeps nothing of the centre
+            search, interrupted = maximise(task, watch)
+        found = rising.conclude(search, bound)
+        yield replace(found, status="interrupted") if interrupted else found
+        if interrupted:
+            return
         start = found.perturbation if found.value > 0 else start
 
 

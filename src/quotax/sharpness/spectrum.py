@@ -6,20 +6,18 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from quotax.sharpness.arguments import check_choice, check_share, check_whole, random_key
 from quotax.sharpness.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, spread, verdict
-from quotax.sharpness.krylov import block_lanczos
-from quotax.sharpness.objective import Loss
+from quotax.sharpness.krylov import Ritz, block_lanczos
+from quotax.sharpness.krylov import settled as converged
+from quotax.sharpness.problem.arguments import check_choice, check_share, check_whole
+from quotax.sharpness.problem.ball import Space
+from quotax.sharpness.problem.objective import Loss
+from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.result import FUNCTION
-from quotax.sharpness.scaling import Mask
-from quotax.sharpness.setting import Problem, Setting, prepare
 
 CALL = "quotax.spectrum"
 
@@ -143,60 +141,56 @@ def spectrum(
         >>> found.values.round(4), found.bottom.round(4) + 0.0
         (array([10.,  8.]), array([0., 2.]))
     """
-    setting = settled(
-        prepare(
-            CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
-            adaptive=adaptive, mask=mask, mesh=mesh,
-        )
+    request = Measurement(
+        CALL, loss, space, ball, natural="geodesic", adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch,
+        mesh=mesh, key=key, representatives=representatives, spread_scale=spread_scale,
     )  # fmt: skip
+    setting = settled(request.at(params))
     setting.require_coordinates()
     check_whole(CALL, "k", k, 1)
     check_whole(CALL, "probes", probes, 1)
-    check_whole(CALL, "representatives", representatives, 0)
     check_choice(CALL, "which", which, ("both", "top", "bottom"))
-    dtype, n = setting.layout.dtype, setting.dim
     if tolerance is None:
-        tolerance = 1e-8 if jnp.finfo(dtype).bits >= 64 else 1e-4
+        tolerance = 1e-8 if setting.layout.dtype.itemsize >= 8 else 1e-4
     tolerance = check_share(CALL, "tolerance", tolerance)
-    count = min(k, n)
-    ends = (0 if which == "top" else count, 0 if which == "bottom" else count)
+    n = setting.dim
     if basis is None:
         basis = n if n <= 400 else 20 * k + 60
     basis = min(check_whole(CALL, "basis", basis, 1), n)
-    key = random_key(CALL, key)
-    static = (min(count, basis), basis, ends, tolerance)
-    values, vectors, residuals, products = setting.run(_ends, static, key)
-    values, residuals, products = np.asarray(values, float), np.asarray(residuals, float), int(products)
-    low, high = slice(0, min(ends[0], products)), slice(max(products - ends[1], 0), products)
-    flip = slice(None, None, -1)
-    rows = vectors.shape[0]
-    tree = lambda i: setting.home(setting.layout.nested(vectors[i]))
-    norm = float(np.max(np.abs(values[:products]), initial=0.0))
-    wanted = np.concatenate([residuals[low], residuals[high]])
-    status = "converged" if np.all(wanted <= tolerance * norm) else "budget"
-    if not (np.all(np.isfinite(values[:products])) and math.isfinite(norm)):
+    asked = min(k, n)
+    ends = (0 if which == "top" else asked, 0 if which == "bottom" else asked)
+    found = _eigenpairs(setting, ends, basis, tolerance)
+    products = found.products
+    low, high = range(min(ends[0], products)), range(products - 1, max(products - ends[1], 0) - 1, -1)
+    if not np.all(np.isfinite(found.values)):
         status = "not finite"
-    if products >= n and status == "budget":
-        status = "converged"  # the basis spans the space: what is left is rounding
+    elif products >= n or converged(found, ends, tolerance):
+        status = "converged"  # a basis that spans the space leaves rounding only
+    else:
+        status = "budget"
     seen = None
     if representatives:
-        again = lambda other: _one(other, which, loss=loss, space=space, ball=ball, basis=basis, tolerance=tolerance,
-            adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch, mesh=mesh, key=key)  # fmt: skip
-        spread_scale = check_share(CALL, "spread_scale", spread_scale)
-        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, key)
+        one = (0, 1) if which != "bottom" else (1, 0)
+
+        def again(other: Any) -> float:
+            there = settled(request.at(other))
+            return float(_eigenpairs(there, one, basis, tolerance).values[0 if one[0] else -1])
+
+        seen = spread(request, setting.given, again)
     known, kept = judged(setting, verdict(setting))
+    tree = lambda i: setting.home(setting.problem.frame.away(found.vector(i)))
     return Spectrum(
-        values=values[high][flip],
-        bottom=values[low],
-        vectors=[tree(i) for i in range(rows - 1, rows - 1 - (high.stop - high.start), -1)],
-        bottom_vectors=[tree(i) for i in range(low.stop)],
-        residuals=residuals[high][flip],
-        bottom_residuals=residuals[low],
+        values=found.values[list(high)],
+        bottom=found.values[list(low)],
+        vectors=[tree(i) for i in high],
+        bottom_vectors=[tree(i) for i in low],
+        residuals=np.asarray([found.residual(i) for i in high]),
+        bottom_residuals=np.asarray([found.residual(i) for i in low]),
         dim=n,
         hessian=setting.hessian,
         products=products,
         status=status,
-        density=_density(setting, probes, jax.random.fold_in(key, 1)) if density else None,
+        density=_density(setting, probes) if density else None,
         invariant=known.invariant,
         reason=known.reason,
         spread=seen,
@@ -204,42 +198,29 @@ def spectrum(
     )
 
 
-def _one(params: Any, which: str, *, loss: Loss, **settings: Any) -> float:
-    found = spectrum(loss, params, 1, which="bottom" if which == "bottom" else "top", **settings)
-    return float((found.bottom if which == "bottom" else found.values)[0])
-
-
-def _ends(problem: Problem, static: tuple, key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """All Ritz values with their residuals, and the vectors of the two ends as displacements."""
-    block, basis, ends, tolerance = static
-    found = block_lanczos(
-        problem.hessian_vector, problem.ball.horizontal, key, problem.layout.size, problem.layout.dtype,
+def _eigenpairs(setting: Setting, ends: tuple[int, int], basis: int, tolerance: float) -> Ritz:
+    """Ritz pairs of the Hessian; equal eigenvalues are found as often as they are asked for."""
+    problem, bits = setting.problem, setting.request.bits
+    random = lambda i: problem.frame.horizontal(problem.normal((*bits, 1, i)))
+    block = min(max(ends), basis)
+    return block_lanczos(
+        problem.hessian_vector, problem.frame.horizontal, random,
         block=block, basis=basis, ends=ends, tolerance=tolerance,
     )  # fmt: skip
-    low = jnp.arange(ends[0])
-    high = found.products - ends[1] + jnp.arange(ends[1])
-    vectors = lax.map(problem.ball.tangent, found.vectors[jnp.concatenate([low, high])])
-    return found.values, vectors, found.residuals, found.products
 
 
-def _density(setting: Setting, probes: int, key: jax.Array) -> Density:
-    steps = min(60, setting.dim)
-    nodes, weights = (np.asarray(a, float) for a in setting.run(_quadrature, (probes, steps), key))
+def _density(setting: Setting, probes: int) -> Density:
+    """Gauss quadrature of the spectral measure of random vectors: the squared first components of Ritz vectors."""
+    problem, bits, steps = setting.problem, setting.request.bits, min(60, setting.dim)
+    nodes, weights = [], []
+    for probe in range(probes):
+        random = lambda i, probe=probe: problem.frame.horizontal(problem.normal((*bits, 2, probe, i)))
+        found = block_lanczos(
+            problem.hessian_vector, problem.frame.horizontal, random, block=1, basis=steps, ends=(0, 0), tolerance=0.0
+        )
+        nodes.append(found.values)
+        weights.append(found.weights)
+    nodes, weights = np.concatenate(nodes), np.concatenate(weights)
     kept = np.isfinite(nodes) & (weights > 0)
     order = np.argsort(nodes[kept])
     return Density(nodes[kept][order], weights[kept][order] / probes, probes, steps)
-
-
-def _quadrature(problem: Problem, static: tuple[int, int], key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gauss quadrature of the spectral measure of random vectors: the squared first components of Ritz vectors."""
-    probes, steps = static
-
-    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found = block_lanczos(
-            problem.hessian_vector, problem.ball.horizontal, key, problem.layout.size, problem.layout.dtype,
-            block=1, basis=steps, ends=(0, 0), tolerance=0.0,
-        )  # fmt: skip
-        return found.values, found.weights
-
-    nodes, weights = lax.map(one, jax.random.split(key, probes))
-    return nodes.ravel(), weights.ravel()

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from quotax.sharpness.arguments import check_share, check_whole, random_key
 from quotax.sharpness.arithmetic import Arithmetic, judged, settled, warned
-from quotax.sharpness.ball import Space
 from quotax.sharpness.invariance import Spread, sampled, spread, verdict
-from quotax.sharpness.objective import Loss
+from quotax.sharpness.problem.arguments import check_whole
+from quotax.sharpness.problem.ball import Space
+from quotax.sharpness.problem.objective import Loss
+from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, finite, stacked
 from quotax.sharpness.result import FUNCTION
-from quotax.sharpness.scaling import Mask
-from quotax.sharpness.setting import Problem, Setting, prepare
 
 CALL = "quotax.trace"
 
@@ -93,70 +92,65 @@ def trace(
         >>> found.value, found.method
         (12.0, 'exact')
     """
-    setting = settled(
-        prepare(
-            CALL, loss, params, space, batch, microbatch, ball=ball, natural="geodesic",
-            adaptive=adaptive, mask=mask, mesh=mesh,
-        )
+    request = Measurement(
+        CALL, loss, space, ball, natural="geodesic", adaptive=adaptive, mask=mask, batch=batch, microbatch=microbatch,
+        mesh=mesh, key=key, representatives=representatives, spread_scale=spread_scale,
     )  # fmt: skip
+    setting = settled(request.at(params))
     setting.require_coordinates()
     if probes is not None:
         check_whole(CALL, "probes", probes, 6)
-    check_whole(CALL, "representatives", representatives, 0)
-    spread_scale = check_share(CALL, "spread_scale", spread_scale)
-    value, error, method, spent = traced(setting, probes, random_key(CALL, key))
+    value, error, method, spent = traced(setting, probes)
     known, kept = judged(setting, verdict(setting) if method == "exact" else sampled(setting))
     seen = None
     if representatives:
-        again = lambda other: trace(
-            loss, other, space=space, ball=ball, probes=probes, adaptive=adaptive, mask=mask, batch=batch,
-            microbatch=microbatch, mesh=mesh, key=key,
-        ).value  # fmt: skip
-        seen = spread(CALL, space, setting.given, again, representatives, spread_scale, random_key(CALL, key))
+        seen = spread(request, setting.given, lambda other: traced(settled(request.at(other)), probes)[0])
     status = "ok" if math.isfinite(value) else "not finite"
     return Trace(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
 
 
-def traced(setting: Setting, probes: int | None, key: jax.Array) -> tuple[float, float, str, int]:
+def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int]:
     """The trace, its standard error, the method and the products spent."""
-    size = setting.layout.size
+    problem, size = setting.problem, setting.layout.size
     if probes is None and size <= EXACT:
-        return float(np.sum(np.asarray(setting.run(_diagonal, None), float))), 0.0, "exact", size
+        # The diagonal of the projected Hessian in whitened coordinates.
+        entry = lambda i, row: problem.hessian_vector(problem.frame.horizontal(problem.kept(row)))[i]
+        return sum(float(entry(i, row)) for i, row in enumerate(np.eye(size))), 0.0, "exact", size
     sketch = min((probes or 120) // 3, setting.dim)
     signs = (probes or 120) - 2 * sketch
-    range_part, rest = (np.asarray(part, float) for part in setting.run(_hutch, (sketch, signs), key))
+    range_part, rest = _hutch(setting, sketch, signs)
     value = float(range_part + rest.mean())
     return value, float(rest.std(ddof=1)) / math.sqrt(signs), "Hutch++", 2 * sketch + signs
 
 
-def _diagonal(problem: Problem, _: None) -> jax.Array:
-    """The diagonal of the projected Hessian in whitened coordinates."""
-    size, dtype = problem.layout.size, problem.layout.dtype
-
-    def entry(i: jax.Array) -> jax.Array:
-        return problem.hessian_vector(problem.ball.horizontal(jnp.zeros(size, dtype).at[i].set(1.0)))[i]
-
-    return lax.map(entry, jnp.arange(size), batch_size=min(size, 16))
-
-
-def _hutch(problem: Problem, counts: tuple[int, int], key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _hutch(setting: Setting, sketch: int, signs: int) -> tuple[float, np.ndarray]:
     """The trace on the range of a random sketch, and samples of the trace on its complement (Meyer et al. 2021)."""
-    sketch, signs = counts
-    size, dtype = problem.layout.size, problem.layout.dtype
-    one, two = jax.random.split(key)
-    draw = lambda k: problem.ball.horizontal(jax.random.rademacher(k, (size,), dtype))
-    image = lambda k: problem.hessian_vector(draw(k))
-    Q = jnp.linalg.qr(lax.map(image, jax.random.split(one, sketch)).T)[0].T
-    # A sketch that is not of full rank is completed by vectors that need not be horizontal.
-    Q = lax.map(problem.ball.horizontal, Q)
-    range_part = jnp.sum(lax.map(lambda q: q @ problem.hessian_vector(q), Q))
+    problem = setting.problem
+    random = np.random.default_rng((*setting.request.bits, 3))
+    draw = lambda: problem.frame.horizontal(problem.kept(random.choice((-1.0, 1.0), setting.layout.size)))
+    images = stacked([problem.hessian_vector(draw()) for _ in range(sketch)])
+    Q = _orthonormal(images)
+    if Q is None or not len(Q):
+        return 0.0, np.full(signs, math.nan if Q is None else 0.0)
+    range_part = sum(dot(q, problem.hessian_vector(q)) for q in Q)
 
-    def sample(k: jax.Array) -> jax.Array:
-        z = draw(k)
-        z = z - Q.T @ (Q @ z)
-        return z @ problem.hessian_vector(z)
+    def sample() -> float:
+        z = draw()
+        z = z - combine(dots(Q, z), Q)
+        return dot(z, problem.hessian_vector(z))
 
-    return range_part, lax.map(sample, jax.random.split(two, signs))
+    return range_part, np.asarray([sample() for _ in range(signs)])
+
+
+def _orthonormal(stack: Vector) -> Vector | None:
+    """An orthonormal basis of the span of some rows; nothing where they are no numbers."""
+    if not finite(stack):
+        return None
+    xp: Any = np if isinstance(stack, np.ndarray) else jax.numpy
+    Q, R = xp.linalg.qr(stack.T)
+    sizes = np.abs(np.diag(np.asarray(R)))
+    # Columns beyond the rank complete the basis by anything, horizontal or not.
+    return Q.T[sizes > 1e3 * float(np.finfo(sizes.dtype).eps) * sizes.max(initial=0.0)]
 
 
 def gradient_norm(
@@ -177,17 +171,14 @@ def gradient_norm(
         >>> gradient_norm(lambda p: 3 * p["a"] + 4 * p["b"], {"a": jnp.ones(()), "b": jnp.ones(())})
         5.0
     """
-    setting = prepare("quotax.gradient_norm", loss, params, space, batch, microbatch, mesh=mesh)
-    size, setting = slope(setting)
+    request = Measurement("quotax.gradient_norm", loss, space, batch=batch, microbatch=microbatch, mesh=mesh)
+    size, setting = slope(request, params)
     warned(setting)
     return size
 
 
-def slope(setting: Setting) -> tuple[float, Setting]:
+def slope(request: Measurement, params: Any) -> tuple[float, Setting]:
     """The length of the gradient, and the setting in which it was measured."""
-    setting = settled(setting)
-    return float(setting.run(_gradient_norm, None)), setting
-
-
-def _gradient_norm(problem: Problem, _: None) -> jax.Array:
-    return problem.ball.norm(problem.gradient(jnp.zeros(problem.layout.size, problem.layout.dtype)))
+    setting = settled(request.at(params))
+    problem = setting.problem
+    return problem.ball(1.0).norm(problem.look(problem.origin)[1]), setting

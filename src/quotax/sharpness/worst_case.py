@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,28 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arguments import (
-    check_radius,
-    check_share,
-    check_start,
-    check_whole,
-    random_key,
-)
 from quotax.sharpness.arithmetic import judged, settled
-from quotax.sharpness.ball import Space, broken_promises
-from quotax.sharpness.devices import replicated, restart_devices
-from quotax.sharpness.effort import PRODUCT, Effort, plan
 from quotax.sharpness.gap import model_gap, spread_gap
 from quotax.sharpness.invariance import Verdict, spread, verdict
 from quotax.sharpness.kinks import SCALES, kinked
-from quotax.sharpness.maximiser import draw, maximise
-from quotax.sharpness.objective import Loss
-from quotax.sharpness.product import maximise_product
+from quotax.sharpness.problem.arguments import check_radius, check_start
+from quotax.sharpness.problem.ball import Space, broken_promises
+from quotax.sharpness.problem.devices import restart_devices
+from quotax.sharpness.problem.objective import Loss
+from quotax.sharpness.problem.scaling import Mask, block_norms
+from quotax.sharpness.problem.setting import Measurement, Problem, Setting
+from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.result import Sharpness
-from quotax.sharpness.scaling import Mask, block_norms
-from quotax.sharpness.search import RUNNING, STATIONARY, Found, Search, check_state, outcome
-from quotax.sharpness.setting import Problem, Setting, prepare
-from quotax.sharpness.watching import Watch
+from quotax.sharpness.search.climbing import RUNNING, STATIONARY
+from quotax.sharpness.search.effort import Wanted
+from quotax.sharpness.search.run import Found, Search, Task, check_state, maximise, outcome
+from quotax.sharpness.search.watching import Watch
 
 CALL = "quotax.sharpness"
 
@@ -119,162 +113,101 @@ def sharpness(
         >>> round(found.value, 4), found.status
         (1.0, 'stationary')
     """
-    setting = settled(
-        prepare(
-            CALL, loss, params, space, batch, microbatch,
-            ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer, mesh=mesh,
-        )
+    request = Measurement(
+        CALL, loss, space, ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer, batch=batch,
+        microbatch=microbatch, mesh=mesh, key=key, representatives=representatives, spread_scale=spread_scale,
     )  # fmt: skip
+    wanted = Wanted(budget, steps, restarts, curvature, memory, tolerance)
+    rising = Rising.of(request, wanted, params)
     radius = check_radius(CALL, radius)
-    check_whole(CALL, "representatives", representatives, 0)
-    spread_scale = check_share(CALL, "spread_scale", spread_scale)
-    blocks = norm if norm == "linf" else "l2" if per_layer else None
-    effort = plan_for(setting, budget, steps, restarts, 0 if blocks else curvature, memory)
-    small = small_share(setting, tolerance)
-    params, flat = setting.given, setting.layout
-    dtype = flat.dtype
-    random = random_key(CALL, key)
-    direction = None if start is None else flat.flat(setting.away(check_start(CALL, start, params)))
-    size = jnp.asarray(radius, dtype)
-    if direction is not None:
-        direction = setting.run(_coordinates, None, replicated(setting.mesh, direction))
-    search, interrupted = None, False
-    if blocks:
-        found, evaluations = _in_blocks(setting, blocks, effort, size, small, random, direction)
-    else:
-        effort = replace(effort, width=-(-effort.width // restart_devices(mesh)) * restart_devices(mesh))
-        check_state(CALL, state, radius, flat.size)
-        watch = Watch(CALL, effort.most, progress)
-        search, interrupted = maximise(setting, size, small, effort, random, direction, watch, state)
-        found, evaluations = outcome(search), search.spent
-    measured = conclude(setting, size, found, evaluations, random, bound)
+    if start is not None:
+        check_start(CALL, start, rising.setting.given)
+    check_state(CALL, state, radius, rising.setting.layout.size)
+    watch = Watch(CALL, rising.task(radius).most, progress)
+    search, interrupted = maximise(rising.task(radius, start), watch, state)
+    measured = rising.conclude(search, bound)
     if interrupted:
         measured = replace(measured, status="interrupted")
     measured = replace(measured, state=search if resumable or interrupted else None)
     if representatives and math.isfinite(measured.base):
-        again = lambda other: sharpness(
-            loss, other, radius, space=space, ball=ball, norm=norm, adaptive=adaptive, mask=mask, per_layer=per_layer,
-            batch=batch, microbatch=microbatch, mesh=mesh, budget=budget, restarts=restarts, curvature=curvature,
-            memory=memory, tolerance=tolerance, key=key, progress=progress,
-        ).value  # fmt: skip
-        seen = spread(CALL, space, params, again, representatives, spread_scale, random_key(CALL, key))
-        return replace(measured, spread=seen)
+
+        def again(other: Any) -> float:
+            there = Rising.of(request, wanted, other)
+            return there.conclude(maximise(there.task(radius), watch)[0]).value
+
+        return replace(measured, spread=spread(request, rising.setting.given, again))
     return measured
 
 
-def plan_for(
-    setting: Setting,
-    budget: int | None = None,
-    steps: int | None = None,
-    restarts: int | None = None,
-    curvature: int | None = None,
-    memory: int | None = None,
-) -> Effort:
-    """The division of the budget that these arguments of a measurement ask for."""
-    for name, count, least in (("budget", budget, 2), ("steps", steps, 1), ("restarts", restarts, 1),
-                               ("curvature", curvature, 0), ("memory", memory, 1)):  # fmt: skip
-        if count is not None:
-            check_whole(CALL, name, count, least)
-    if steps is not None:
-        restarts = 4 if restarts is None else restarts
-        budget = 1 + PRODUCT * (6 if curvature is None else curvature) + steps * restarts
-    flat = setting.layout
-    return plan(budget, flat.size, flat.dtype.itemsize, curvature, restarts, memory)
+@dataclass(frozen=True)
+class Rising:
+    """Searches for the worst rise around one point, at any radius."""
+
+    setting: Setting
+    wanted: Wanted
+
+    @classmethod
+    def of(cls, request: Measurement, wanted: Wanted, params: Any) -> Rising:
+        """Checked, before anything is compiled."""
+        wanted.check(request.call)
+        return cls(settled(request.at(params)), wanted)
+
+    def task(self, radius: float, start: Any = None) -> Task:
+        """The search in a ball; `start` is a perturbation whose direction is one more start."""
+        setting, request = self.setting, self.setting.request
+        product = None
+        if request.norm == "linf" or request.per_layer:
+            product = block_norms(setting.layout, "linf" if request.norm == "linf" else "l2")
+        effort = (replace(self.wanted, curvature=0) if product else self.wanted).plan(setting.layout)
+        devices = restart_devices(request.mesh)
+        effort = replace(effort, width=-(-effort.width // devices) * devices)
+        direction = None
+        if start is not None:
+            direction = setting.problem.frame.coordinates(setting.away(start))
+        share = self.wanted.share(setting.layout)
+        return Task(setting.problem, radius, effort, request.bits, share, direction, product)
+
+    def conclude(self, search: Search, bound: bool = False) -> Sharpness:
+        """The measurement that a search amounts to."""
+        setting, problem, found = self.setting, self.setting.problem, outcome(search)
+        base, radius, eps = search.centre.base, search.radius, setting.layout.eps
+        known, kept = judged(setting, verdict(setting), rise=found.rise, base=base)
+        if not math.isfinite(base):
+            return _nothing(setting, base, radius, search.spent, known)
+        if setting.point is not None:
+            one, two = problem.normal((*setting.request.bits, 3), 2)
+            broken = broken_promises(problem.ball(radius), setting.point, setting.layout, one, two)
+            _check_promises(setting.space, broken, eps)
+        bends = _second_differences(problem, found.delta, base, search.ascent is not None)
+        stop = problem.stop(found.delta)
+        missed = model_gap(setting, radius, found.rise) if bound else spread_gap(found.rises)
+        return Sharpness(
+            value=found.rise,
+            perturbation=setting.home(_shortened(problem.frame.away(found.delta), stop)),
+            evaluations=search.spent,
+            history=search.history[: search.spent].copy(),
+            status=_status(search, found, eps, stop),
+            radius=radius,
+            base=base,
+            restart_values=found.rises,
+            nonfinite=search.nonfinite,
+            gap=missed.size,
+            gap_kind=missed.kind,
+            invariant=known.invariant,
+            reason=known.reason,
+            arithmetic=kept,
+            kink=kinked(bends, base, eps),
+        )
 
 
-def small_share(setting: Setting, tolerance: float | None) -> jax.Array:
-    """The tolerance of the certificate of stationarity."""
-    dtype = setting.layout.dtype
-    if tolerance is None:
-        tolerance = 1e-6 if jnp.finfo(dtype).bits >= 64 else 1e-4
-    else:
-        tolerance = check_share(CALL, "tolerance", tolerance)
-    return jnp.asarray(tolerance, dtype)
+def _shortened(v: Vector, stop: float) -> Vector:
+    return v if stop == 1 else stop * v
 
 
-def conclude(
-    setting: Setting, size: jax.Array, found: Found, evaluations: int, random: jax.Array, bound: bool
-) -> Sharpness:
-    """The measurement that a search at the radius `size` amounts to."""
-    flat, dtype = setting.layout, setting.layout.dtype
-    base, radius = float(found.base), float(size)
-    known, kept = judged(setting, verdict(setting), rise=float(found.rise), base=base)
-    if not math.isfinite(base):
-        return replace(_nothing(setting, base, radius, evaluations, known), arithmetic=kept)
-    noise = None if setting.point is None else replicated(setting.mesh, draw(random, (2, flat.size), dtype))
-    delta, broken, bends = setting.run(_finish, None, size, found.delta, found.base, noise)
-    if broken is not None:
-        _check_promises(setting.space, broken, dtype)
-    missed = model_gap(setting, size, float(found.rise)) if bound else spread_gap(np.asarray(found.rises))
-    return Sharpness(
-        value=float(found.rise),
-        perturbation=setting.home(flat.nested(delta)),
-        evaluations=evaluations,
-        history=np.asarray(found.history),
-        status=_status(found, radius, float(jnp.finfo(dtype).eps), float(bends[-1])),
-        radius=radius,
-        base=base,
-        restart_values=np.asarray(found.rises),
-        nonfinite=int(found.nonfinite),
-        gap=missed.size,
-        gap_kind=missed.kind,
-        invariant=known.invariant,
-        reason=known.reason,
-        arithmetic=kept,
-        kink=kinked(np.asarray(bends[:-1], float), base, float(jnp.finfo(dtype).eps)),
-    )
-
-
-def _coordinates(problem: Problem, _: None, direction: jax.Array) -> jax.Array:
-    """A displacement in the coordinates of the ball."""
-    return problem.ball.coordinates(direction)
-
-
-def _in_blocks(
-    setting: Setting,
-    blocks: str,
-    effort: Effort,
-    radius: jax.Array,
-    tolerance: jax.Array,
-    key: jax.Array,
-    direction: Any,
-) -> tuple[Found, int]:
-    """The search in a product of balls, and the gradients it spent."""
-    # At least twenty gradients each: a corner is found in few.
-    restarts = min(effort.starts, max(4, effort.budget // 20))
-    noise = draw(key, (restarts, setting.layout.size), setting.layout.dtype)
-    if direction is not None:
-        noise = jnp.concatenate([noise, direction[None]])
-    steps = max(1, (effort.budget - 1) // len(noise))
-    # Room for the history in steps of 64: another number of steps is then no other program.
-    longest = -(-steps // 64) * 64
-    found = setting.run(_product, (blocks, longest), radius, noise, jnp.asarray(steps, jnp.int32), tolerance)
-    taken = int(found.spent)
-    history = np.repeat(np.asarray(found.history[1 : taken + 1]), len(noise))
-    return found._replace(history=np.concatenate([np.zeros(1), history])), 1 + taken * len(noise)
-
-
-def _product(
-    problem: Problem, static: tuple[str, int], radius: Any, noise: jax.Array, steps: jax.Array, tolerance: jax.Array
-) -> Found:
-    blocks, longest = static
-    ball, norms = problem.ball._replace(radius=radius), block_norms(problem.layout, blocks)
-    return maximise_product(ball, norms, problem.value_and_gradient, noise, steps, tolerance, longest)
-
-
-def _finish(
-    problem: Problem, _: None, radius: jax.Array, x: jax.Array, base: jax.Array, noise: jax.Array | None
-) -> tuple[jax.Array, Any, jax.Array]:
-    """The displacement; what is wrong with the space; and second differences along it, with its time of stopping."""
-    ball = problem.ball._replace(radius=radius)
-    along = jnp.asarray(SCALES, x.dtype)
-    both = jnp.concatenate([along, -along])
-    value = lambda share: jnp.asarray(problem.value(ball.embed(share * x))).astype(x.dtype)
-    ahead, behind = jnp.split(jax.lax.map(value, both), 2)
-    stop = ball.stop(x)
-    bends = jnp.append(ahead + behind - 2 * base, stop)
-    broken = None if noise is None else broken_promises(ball, problem.layout, problem.point, *noise)
-    return stop * ball.tangent(x), broken, bends
+def _second_differences(problem: Problem, x: Vector, base: float, single: bool) -> np.ndarray:
+    """`L(h) + L(-h) - 2 L(0)` at shares h of a point of the ball."""
+    at = (lambda share: problem.look_along(x, x, 0.0, share)) if single else lambda share: problem.look(share * x)
+    return np.asarray([at(share)[0] + at(-share)[0] - 2 * base for share in SCALES])
 
 
 def _nothing(setting: Setting, base: float, radius: float, spent: int, known: Verdict) -> Sharpness:
@@ -286,20 +219,19 @@ def _nothing(setting: Setting, base: float, radius: float, spent: int, known: Ve
     return replace(centre, invariant=known.invariant, reason=known.reason)
 
 
-def _status(found: Found, radius: float, eps: float, stop: float) -> str:
+def _status(search: Search, found: Found, eps: float, stop: float) -> str:
     """The name of the way the winning restart ended."""
-    hidden = 8 * eps * abs(float(found.base))
-    if float(jnp.max(jnp.abs(found.rises))) <= hidden and radius * float(found.steepest) <= hidden:
+    hidden = 8 * eps * abs(search.centre.base)
+    if float(np.max(np.abs(found.rises))) <= hidden and search.radius * search.steepest <= hidden:
         return "flat"
     if stop < 1:
         return "domain"
-    done = int(found.done)
-    return "budget" if done == RUNNING else "stationary" if done == STATIONARY else "rounding"
+    return "budget" if found.done == RUNNING else "stationary" if found.done == STATIONARY else "rounding"
 
 
-def _check_promises(space: Any, broken: tuple[jax.Array, jax.Array], dtype: Any) -> None:
-    allowed = 100 * float(jnp.finfo(dtype).eps) ** 0.5
-    again, mismatch = (float(number) for number in broken)
+def _check_promises(space: Any, broken: tuple[float, float], eps: float) -> None:
+    allowed = 100 * eps**0.5
+    again, mismatch = broken
     kind = type(space).__name__
     if not again <= allowed:
         raise SharpnessError(

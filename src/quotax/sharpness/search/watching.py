@@ -27,18 +27,20 @@ class Watch:
     def __call__(self, search: Any) -> None:
         """Say where the search is."""
         now = time.perf_counter()
-        line = (
-            f"{self.call}: {search.best:.6g} after {search.spent} of {self.budget} gradients, {now - self.start:.1f} s"
-        )
+        due = now - self.last >= SILENT and jax.process_index() == 0
+        if self.progress is None and not due:
+            return
+        spent = f"{search.spent} of {self.budget} gradients"
+        line = f"{self.call}: {search.best:.6g} after {spent}, {now - self.start:.1f} s"
         if self.progress is not None:
             self.progress(line)
-        elif now - self.last >= SILENT and jax.process_index() == 0:
+        else:
             self.last = now
             print(line, file=sys.stderr, flush=True)
 
 
 class Interrupts:
-    """Holds back the first interrupt from the keyboard: compiled programs use up the state that they are given.
+    """Holds back the first interrupt from the keyboard: a step in the middle leaves no state to return.
 
     `asked` says that there was one. The second is an interrupt as usual. Where somebody else listens for interrupts, or
     outside the main thread, which gets them all, nothing changes.

@@ -13,9 +13,6 @@ from quotax.errors import SharpnessError
 RESTARTS = "restarts"
 """The mesh axis, if it has one of this name, over which searches that run at the same time are spread."""
 
-ALONE = 2**17
-"""Above this many parameters searches that advance together do so one after the other."""
-
 
 def check_mesh(call: str, mesh: Any, batch: Any, microbatch: int | None) -> Mesh | None:
     """A mesh whose devices divide the examples evenly."""
@@ -55,18 +52,6 @@ def sharded(mesh: Mesh | None, batch: Any) -> Any:
 def constrain_examples(mesh: Mesh | None) -> Callable[[Any], Any]:
     """Inside a program: every chunk of a batch split over the devices again."""
     return (lambda part: part) if mesh is None else lambda part: jax.lax.with_sharding_constraint(part, _examples(mesh))
-
-
-def batched(mesh: Mesh | None, size: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Inside a program: how a function runs for several searches, of so many parameters each.
-
-    As one batch, its rows split over the axis for restarts if there is one. Vectors that fill the device by themselves
-    go one after the other: a batch of them is no faster, and on processors slower, where it leaves the cache.
-    """
-    if mesh is None or RESTARTS not in mesh.axis_names:
-        return jax.vmap if size <= ALONE else lambda f: lambda *rows: jax.lax.map(lambda row: f(*row), rows)
-    place = NamedSharding(mesh, PartitionSpec(RESTARTS))
-    return lambda f: lambda *rows: jax.vmap(f)(*jax.lax.with_sharding_constraint(rows, place))
 
 
 def restart_devices(mesh: Mesh | None) -> int:

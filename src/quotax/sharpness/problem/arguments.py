@@ -13,6 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.errors import ParameterError, SharpnessError
+from quotax.sharpness.problem.vectors import on_host
 
 
 def check_params(call: str, params: Any) -> Any:
@@ -37,9 +38,10 @@ def check_params(call: str, params: Any) -> Any:
                 f"`{call}` moves every parameter, and {name} is {array.dtype}: "
                 f"make it floating-point, or close the loss over it."
             )
-        bad = int(jnp.sum(~jnp.isfinite(array)))
+        known = np.asarray(array) if on_host(array) else array  # NumPy compiles nothing for it
+        bad = int((~np.isfinite(known)).sum())
         if bad:
-            kind = "NaN" if bool(jnp.any(jnp.isnan(array))) else "infinity"
+            kind = "NaN" if bool(np.isnan(known).any()) else "infinity"
             raise ParameterError(
                 f"`{call}` needs finite parameters, and {bad} of the {array.size} entries of {name} are not ({kind})."
             )
@@ -221,3 +223,14 @@ def random_key(call: str, key: Any) -> jax.Array:
         if array.dtype == jnp.uint32 and array.shape == (2,):
             return array
     raise SharpnessError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")
+
+
+def random_bits(call: str, key: Any) -> tuple[int, ...]:
+    """A key as numbers, which seed a generator: those of `jax.random.key(n)` for an integer n."""
+    if key is None:
+        return (0, 0)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return (int(key) >> 32 & 0xFFFFFFFF, int(key) & 0xFFFFFFFF)
+    data = random_key(call, key)
+    typed = jnp.issubdtype(data.dtype, jax.dtypes.prng_key)
+    return tuple(int(word) for word in np.asarray(jax.random.key_data(data) if typed else data).ravel())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quotax.sharpness.problem.arguments import check_share, check_whole
+from quotax.sharpness.problem.vectors import Layout
+
 BUDGET = 200
 """Gradients, unless said otherwise."""
 
@@ -71,6 +74,40 @@ class Effort:
     def reserve(self) -> int:
         """Gradients that only climbers may spend."""
         return self.budget // 4
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a caller has said of the effort; nothing where the search is to decide."""
+
+    budget: int | None = None
+    steps: int | None = None
+    restarts: int | None = None
+    curvature: int | None = None
+    memory: int | None = None
+    tolerance: float | None = None
+
+    def check(self, call: str) -> None:
+        """Refuse what is no number of gradients."""
+        for name, least in (("budget", 2), ("steps", 1), ("restarts", 1), ("curvature", 0), ("memory", 1)):
+            if getattr(self, name) is not None:
+                check_whole(call, name, getattr(self, name), least)
+        if self.tolerance is not None:
+            check_share(call, "tolerance", self.tolerance)
+
+    def plan(self, flat: Layout) -> Effort:
+        """The division of the budget for so many parameters."""
+        budget, restarts = self.budget, self.restarts
+        if self.steps is not None:
+            restarts = 4 if restarts is None else restarts
+            budget = 1 + PRODUCT * (6 if self.curvature is None else self.curvature) + self.steps * restarts
+        return plan(budget, flat.size, flat.dtype.itemsize, self.curvature, restarts, self.memory)
+
+    def share(self, flat: Layout) -> float:
+        """The tolerance of the certificate of stationarity."""
+        if self.tolerance is not None:
+            return float(self.tolerance)
+        return 1e-6 if flat.dtype.itemsize >= 8 else 1e-4
 
 
 def plan(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.vectors import Layout, Tree, layout
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout
 
 Mask = Any
 """A tree like the parameters of zeros and ones, the names of the arrays that move, or a predicate on names."""
@@ -36,7 +36,7 @@ def names(params: Tree) -> list[str]:
 
 def scale_of(
     call: str, params: Tree, layout: Layout, *, adaptive: bool, mask: Mask, per_layer: bool
-) -> jax.Array | None:
+) -> np.ndarray | None:
     """The vector s of the ball `|delta / s| <= radius`, zero where nothing moves; None for the plain ball.
 
     `adaptive`: the size of every single parameter, as in ASAM. `per_layer` without it: the norm of the array that the
@@ -44,46 +44,51 @@ def scale_of(
     """
     if mask is None and not adaptive and not per_layer:
         return None
-    leaves = jax.tree.leaves(params)
+    theta = layout.gathered(params)
     if adaptive:
-        sizes = [jnp.abs(leaf) for leaf in leaves]
+        flat = np.abs(theta)
     elif per_layer:
-        sizes = [jnp.full(leaf.shape, jnp.linalg.norm(jnp.ravel(leaf).astype(layout.dtype))) for leaf in leaves]
+        sizes = [np.linalg.norm(part) for part in _parts(layout, theta)]
+        flat = np.repeat(np.asarray(sizes, layout.dtype), np.diff((0, *layout.ends)))
     else:
-        sizes = [jnp.ones(leaf.shape, layout.dtype) for leaf in leaves]
-    flat = jnp.concatenate([jnp.ravel(size).astype(layout.dtype) for size in sizes])
+        flat = np.ones_like(theta)
     if mask is not None:
         flat = flat * _mask(call, params, layout, mask)
-    if not bool(jnp.any(flat > 0)):
+    if not np.any(flat > 0):
         why = "every parameter that the ball lets move is zero" if adaptive or per_layer else "mask= lets nothing move"
         raise SharpnessError(f"`{call}`: {why}, so the ball is a point.")
     return flat
 
 
-def block_norms(layout: Layout, norm: str) -> Callable[[jax.Array], jax.Array]:
+def _parts(layout: Layout, v: Vector) -> list[Vector]:
+    """The pieces of a vector that belong to each array."""
+    return [v[start:stop] for start, stop in pairwise((0, *layout.ends))]
+
+
+def block_norms(layout: Layout, norm: str) -> Callable[[Vector], Vector]:
     """The norm of the block that each entry belongs to: single entries for "linf", arrays for "l2"."""
     if norm == "linf":
-        return jnp.abs
-    bounds = (0, *layout.ends)
+        return abs
 
-    def norms(v: jax.Array) -> jax.Array:
-        parts = [v[start:stop] for start, stop in pairwise(bounds)]
-        return jnp.concatenate([jnp.full(part.shape, jnp.linalg.norm(part)) for part in parts])
+    def norms(v: Vector) -> Vector:
+        xp = np if isinstance(v, np.ndarray) else jnp
+        sizes = [xp.full(part.shape, dot(part, part) ** 0.5, layout.dtype) for part in _parts(layout, v)]
+        return xp.concatenate(sizes)
 
     return norms
 
 
-def length_of(call: str, params: Tree, v: Tree, adaptive: bool, mask: Mask, per_layer: bool, norm: str) -> jax.Array:
+def length_of(call: str, params: Tree, v: Tree, *, adaptive: bool, mask: Mask, per_layer: bool, norm: str) -> float:
     """The smallest radius of a ball of this kind at `params` that holds the displacement `v`."""
     flat = layout(params)
     scale = scale_of(call, params, flat, adaptive=adaptive, mask=mask, per_layer=per_layer)
-    x = flat.flat(v)
+    x = flat.gathered(v)
     if scale is not None:
-        x = jnp.where(scale > 0, x / jnp.where(scale > 0, scale, 1.0), 0.0)
-    return jnp.max(block_norms(flat, norm)(x)) if per_layer or norm == "linf" else jnp.linalg.norm(x)
+        x = np.where(scale > 0, x / np.where(scale > 0, scale, 1.0), 0.0)
+    return float(np.max(block_norms(flat, norm)(x)) if per_layer or norm == "linf" else np.linalg.norm(x))
 
 
-def _mask(call: str, params: Tree, layout: Layout, mask: Mask) -> jax.Array:
+def _mask(call: str, params: Tree, layout: Layout, mask: Mask) -> np.ndarray:
     known = names(params)
     if callable(mask):
         chosen = [bool(mask(name)) for name in known]
@@ -95,10 +100,10 @@ def _mask(call: str, params: Tree, layout: Layout, mask: Mask) -> jax.Array:
         chosen = [any(_below(name, other) for other in wanted) for name in known]
     else:
         return _tree_mask(call, params, layout, mask, known)
-    return jnp.asarray(np.repeat(np.asarray(chosen, float), np.diff((0, *layout.ends))), layout.dtype)
+    return np.repeat(np.asarray(chosen, layout.dtype), np.diff((0, *layout.ends)))
 
 
-def _tree_mask(call: str, params: Tree, layout: Layout, mask: Mask, known: list[str]) -> jax.Array:
+def _tree_mask(call: str, params: Tree, layout: Layout, mask: Mask, known: list[str]) -> np.ndarray:
     if jax.tree.structure(mask) != jax.tree.structure(params):
         raise SharpnessError(
             f"`{call}` needs mask= a tree of zeros and ones like the parameters, names of arrays, or a function of a "
@@ -113,7 +118,7 @@ def _tree_mask(call: str, params: Tree, layout: Layout, mask: Mask, known: list[
             parts.append(np.broadcast_to(array, shape).ravel())
         except ValueError:
             raise SharpnessError(f"`{call}`: mask[{name!r}] has shape {array.shape}, the array {shape}.") from None
-    return jnp.asarray(np.concatenate(parts), layout.dtype)
+    return np.concatenate(parts).astype(layout.dtype)
 
 
 def _lists_names(mask: Mask) -> bool:

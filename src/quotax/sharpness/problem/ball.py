@@ -1,0 +1,368 @@
+"""The set that is searched: a metric ball in the whole space or in the horizontal space of a quotient.
+
+Its coordinates x are flat vectors in which the metric is the identity where the space allows that. What a point of a
+quotient does there are programs of their own, of the space and of sizes alone: every loss shares them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner
+
+# A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
+SHORT_OF_EXIT = 1 - 1e-9
+
+
+class Point(Protocol):
+    """A factored point of a quotient.
+
+    A metric that is not Euclidean also has `whiten` and `unwhiten`, linear maps with `|unwhiten(e)| = |e|_2`, or
+    `sharp(covector)`, the inverse of its matrix; a geodesic ball needs `geodesic(v)`. A geodesic whose `exit_time` has
+    a derivative says so by `smooth_exit = True`: a maximum at the edge of the domain is then found exactly.
+    """
+
+    def horizontal(self, v: Tree) -> Tree:
+        """The orthogonal projection onto the horizontal space."""
+        ...
+
+    def inner(self, u: Tree, v: Tree) -> jax.Array:
+        """The metric's inner product."""
+        ...
+
+    def norm(self, v: Tree) -> jax.Array:
+        """The metric's norm."""
+        ...
+
+
+class Space(Protocol):
+    """What sharpness needs to know of a quotient."""
+
+    def at(self, params: Tree) -> Point:
+        """Everything that depends on the point, computed once."""
+        ...
+
+
+def euclidean(point: Any) -> bool:
+    """Whether the point's metric is the Euclidean one: by its word, else because it has nothing to raise indices."""
+    said = getattr(point, "euclidean", None)
+    return not hasattr(point, "sharp") if said is None else bool(said)
+
+
+class Frame(Protocol):
+    """The linear maps between flat coordinates x of a ball and flat displacements of the parameters."""
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether the metric is the identity in these coordinates."""
+        ...
+
+    def horizontal(self, x: Vector) -> Vector:
+        """The projection, in coordinates."""
+        ...
+
+    def away(self, x: Vector) -> Vector:
+        """The displacement that coordinates stand for."""
+        ...
+
+    def coordinates(self, v: Vector) -> Vector:
+        """The inverse of `away`."""
+        ...
+
+    def back(self, covector: Vector) -> Vector:
+        """The horizontal metric gradient, in coordinates, that a derivative by displacements stands for."""
+        ...
+
+    def gradient(self, covector: Vector) -> Vector:
+        """The same of a derivative by coordinates."""
+        ...
+
+    def lower(self, x: Vector) -> Vector:
+        """The metric's matrix in coordinates times x; x itself in a `euclidean` frame."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """All displacements, or the ball `|delta / scale|_2 <= radius`, in which entries of scale zero do not move."""
+
+    scale: np.ndarray | None = None
+    euclidean: bool = True
+
+    def horizontal(self, x: Vector) -> Vector:
+        """Entries that do not move are left out."""
+        return x if self.scale is None else x * (self.scale > 0)
+
+    def away(self, x: Vector) -> Vector:
+        """Scaled."""
+        return x if self.scale is None else self.scale * x
+
+    def back(self, covector: Vector) -> Vector:
+        """The chain rule."""
+        return self.away(covector)
+
+    def gradient(self, covector: Vector) -> Vector:
+        """The metric is the identity."""
+        return self.horizontal(covector)
+
+    def coordinates(self, v: Vector) -> Vector:
+        """In units of the scale."""
+        if self.scale is None:
+            return v
+        return v * np.where(self.scale > 0, 1 / np.where(self.scale > 0, self.scale, 1), 0).astype(self.scale.dtype)
+
+    def lower(self, x: Vector) -> Vector:
+        """The metric is the identity."""
+        return x
+
+
+class Horizontal:
+    """The horizontal space of a factored point; whitened where the point knows how."""
+
+    def __init__(self, point: Any, layout: Layout, keep: Callable[[Any], Any]) -> None:
+        """`keep` says how a program's result is kept: as a vector of the host or of the device."""
+        self.whitened = not euclidean(point) and hasattr(point, "unwhiten")
+        self.euclidean = self.whitened or euclidean(point)
+        raised = not euclidean(point) and not self.whitened
+        self._kind, self._run, self._keep = (self.whitened, raised), runner(point), keep
+        self._layout = layout
+
+    def _map(self, name: str, x: Vector) -> Vector:
+        return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
+
+    def horizontal(self, x: Vector) -> Vector:
+        """The projection, in coordinates."""
+        return self._map("horizontal", x)
+
+    def away(self, x: Vector) -> Vector:
+        """Unwhitened."""
+        return self._map("away", x) if self.whitened else x
+
+    def coordinates(self, v: Vector) -> Vector:
+        """Whitened."""
+        return self._map("coordinates", v) if self.whitened else v
+
+    def back(self, covector: Vector) -> Vector:
+        """Pulled back, raised, projected."""
+        return self._map("back", covector)
+
+    def gradient(self, covector: Vector) -> Vector:
+        """The metric is the identity in whitened coordinates; others are displacements."""
+        return self._map("horizontal" if self.whitened else "back", covector)
+
+    def lower(self, x: Vector) -> Vector:
+        """The metric's matrix times x."""
+        return x if self.euclidean else self._map("lower", x)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _of_tree(program: Callable[..., Any], static: Any, point: Any, *arguments: Any) -> Any:
+    return program(static, point, *arguments)
+
+
+def runner(point: Any) -> Callable[..., Any]:
+    """How `program(static, point, *arguments)` runs: compiled once for all points of one structure, if they have one.
+
+    A point that is not a pytree keeps its arrays in closures: they become constants of programs of its own.
+    """
+    if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point)):
+        return lambda program, static, *arguments: _of_tree(program, static, point, *arguments)
+    own: dict[Any, Any] = {}
+
+    def run(program: Callable[..., Any], static: Any, *arguments: Any) -> Any:
+        if (program, static) not in own:
+            own[program, static] = jax.jit(functools.partial(program, static, point))
+        return own[program, static](*arguments)
+
+    return run
+
+
+# --- programs of a point: (layout, whether it whitens, whether it raises), point, flat vector -> flat vector
+
+Static = tuple[Layout, bool, bool]
+
+
+def _away(static: Static, point: Any, x: jax.Array) -> jax.Array:
+    flat, whitened, _ = static
+    return flat.flat(point.unwhiten(flat.nested(x))) if whitened else x
+
+
+def _coordinates(static: Static, point: Any, v: jax.Array) -> jax.Array:
+    flat, whitened, _ = static
+    return flat.flat(point.whiten(flat.nested(v))) if whitened else v
+
+
+def _horizontal(static: Static, point: Any, x: jax.Array) -> jax.Array:
+    flat = static[0]
+    return _coordinates(static, point, flat.flat(point.horizontal(flat.nested(_away(static, point, x)))))
+
+
+def _back(static: Static, point: Any, covector: jax.Array) -> jax.Array:
+    flat, whitened, raised = static
+    if raised:
+        covector = flat.flat(point.sharp(flat.nested(covector)))
+    if whitened:
+        covector = jax.vjp(functools.partial(_away, static, point), covector)[1](covector)[0]
+    return _horizontal(static, point, covector)
+
+
+def _lower(static: Static, point: Any, x: jax.Array) -> jax.Array:
+    flat = static[0]
+    half = lambda u: jnp.asarray(point.inner(flat.nested(u), flat.nested(x))).astype(flat.dtype)
+    return jax.grad(half)(jnp.zeros_like(x))
+
+
+_MAPS = {"away": _away, "coordinates": _coordinates, "horizontal": _horizontal, "back": _back, "lower": _lower}
+
+
+# --- geodesics
+
+
+class Curves:
+    """The exponential map of a ball whose displacements follow geodesics."""
+
+    def __init__(self, frame: Horizontal, point: Any, layout: Layout) -> None:
+        """Of a point that has `geodesic(v)`."""
+        self._run = runner(point)
+        path = lambda x: point.geodesic(layout.nested(x))
+        like = jax.eval_shape(path, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
+        self._static = ((layout, *frame._kind), bool(getattr(like, "smooth_exit", False)))
+
+    def end(self, x: Vector) -> tuple[Tree, Any, float]:
+        """Where the geodesic leads, what pulls derivatives back from there, and up to what time it was followed."""
+        (end, stop), pull = self._run(_followed, self._static, x)
+        return end, pull, float(stop)
+
+    def pulled(self, pull: Any, covector: Vector) -> Vector:
+        """The derivative by coordinates x of a loss with this derivative by the end."""
+        return _pulled(self._static[0][0], pull, covector)
+
+    def stop(self, x: Vector) -> float:
+        """Up to what time the geodesic is followed: below 1 where it would leave its domain."""
+        return float(self._run(_stopped, self._static, x))
+
+    def bent(self, x: Vector, covector: Vector) -> Vector:
+        """The derivative by x of `covector . a(x) / 2`: a geodesic is `theta + x + a(x)/2` to second order."""
+        return self._run(_bent, self._static, x, covector)
+
+
+def _path(static: Any, point: Any, x: jax.Array) -> Any:
+    (flat, *_), _ = static
+    return point.geodesic(flat.nested(_away(static[0], point, x)))
+
+
+def _stopped(static: Any, point: Any, x: jax.Array) -> jax.Array:
+    (flat, *_), smooth = static
+    return stop_time(lambda v: jnp.asarray(_path(static, point, v).exit_time).astype(flat.dtype), x, smooth)
+
+
+def _followed(static: Any, point: Any, x: jax.Array) -> Any:
+    # Geodesics that leave their domain are shortened: the image is the part of the ball inside the domain, on which the
+    # loss is a continuous function of the velocity. The search never meets a NaN of the geometry.
+    def follow(x: jax.Array) -> tuple[Tree, jax.Array]:
+        stop = _stopped(static, point, x)
+        return _path(static, point, stop * x).end, stop
+
+    end, pull, stop = jax.vjp(follow, x, has_aux=True)
+    return (end, stop), pull
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _pulled(flat: Layout, pull: Any, covector: jax.Array) -> jax.Array:
+    return pull(flat.nested(covector))[0]
+
+
+def _bent(static: Any, point: Any, x: jax.Array, covector: jax.Array) -> jax.Array:
+    flat = static[0][0]
+    if not hasattr(jax.eval_shape(lambda x: _path(static, point, x), x), "taylor"):
+        pulled = lambda y: jax.vjp(lambda y: _path(static, point, y).end, y)[1](flat.nested(covector))[0]
+        return jax.jvp(pulled, (jnp.zeros_like(x),), (x,))[1]
+    curved = jax.vjp(lambda x: _path(static, point, x).taylor(1.0), x)[1](flat.nested(covector))[0]
+    straight = jax.vjp(functools.partial(_away, static[0], point), x)[1](covector)[0]
+    return curved - straight
+
+
+def stop_time(exit_time: Callable[[jax.Array], jax.Array], x: jax.Array, smooth: bool) -> jax.Array:
+    """The time up to which the geodesic of velocity x is followed: 1, or just short of its exit.
+
+    Exit times come without a derivative, unless the path says that its own is `smooth`. The boundary is taken to be a
+    plane across the ray, so that `s(x) x . x0 = s(x0) |x0|^2`. Exit times are homogeneous of degree -1: the derivative
+    along the ray is right, and moving along a ray that is cut short changes nothing.
+    """
+    if smooth:
+        return jnp.minimum(SHORT_OF_EXIT * exit_time(x), 1.0)
+    at = jax.lax.stop_gradient(x)
+    limit = jax.lax.stop_gradient(jnp.minimum(SHORT_OF_EXIT * exit_time(at), 1.0))
+    along = inner(at, x)
+    cut = (limit < 1) & (along > 0)
+    return jnp.where(cut, limit * inner(at, at) / jnp.where(cut, along, 1.0), 1.0)
+
+
+# --- balls
+
+
+@dataclass(frozen=True)
+class Ball:
+    """`{x horizontal, |x| <= radius}` in the flat coordinates of a frame."""
+
+    frame: Frame
+    radius: float
+
+    def horizontal(self, x: Vector) -> Vector:
+        """The projection."""
+        return self.frame.horizontal(x)
+
+    def inner(self, u: Vector, v: Vector) -> float:
+        """The metric's inner product."""
+        return dot(u, v) if self.frame.euclidean else dot(u, self.frame.lower(v))
+
+    def inners(self, stack: Vector, v: Vector) -> np.ndarray:
+        """The inner products of the rows of a stack with `v`."""
+        return dots(stack, v) if self.frame.euclidean else dots(stack, self.frame.lower(v))
+
+    def products(self, stack: Vector, others: Vector) -> np.ndarray:
+        """The inner products of the rows of a stack with those of another, which are the columns."""
+        if self.frame.euclidean:
+            return dots(stack, others)
+        return np.stack([self.inners(stack, row) for row in others], axis=1)
+
+    def norm(self, v: Vector) -> float:
+        """The metric's norm, zero where rounding makes the square negative."""
+        return max(self.inner(v, v), 0.0) ** 0.5
+
+    def unit(self, v: Vector, floor: float = 0.0) -> tuple[Vector, float]:
+        """`v` over its norm, and the norm; both zero where the norm is not above `floor`."""
+        size = self.norm(v)
+        return (v * (1.0 / size), size) if size > floor else (v * 0.0, 0.0)
+
+    def inside(self, x: Vector) -> Vector:
+        """The point pulled back to the sphere if it is outside."""
+        size = self.norm(x)
+        return x * (self.radius / size) if size > self.radius else x
+
+
+def broken_promises(ball: Ball, point: Any, layout: Layout, one: Vector, two: Vector) -> tuple[float, float]:
+    """How far the projection is from idempotent, and the metric from matching the ball's own, at a pair of vectors.
+
+    The first is `|P h - h| / |h|` for h = P one; the second `|<back(c), h> - c(h)| / (|back(c)| |h|)` for c = two:
+    without it the ascent direction would not be the gradient of the ball's own metric. `back` projects what it raises,
+    which changes nothing for horizontal h; that the metric's own product says the same is seen on the pair itself.
+    """
+    h, _ = ball.unit(ball.horizontal(one))
+    again = ball.norm(ball.horizontal(h) - h)
+    raised = ball.frame.back(two)
+    size = ball.norm(raised)
+    left, right = ball.frame.away(raised), ball.frame.away(h)
+    inner = float(runner(point)(_inner, layout, left, right))
+    return again, abs(inner - dot(two, right)) / (size if size > 0 else 1.0)
+
+
+def _inner(flat: Layout, point: Any, u: jax.Array, v: jax.Array) -> jax.Array:
+    return jnp.asarray(point.inner(flat.nested(u), flat.nested(v))).astype(flat.dtype)
