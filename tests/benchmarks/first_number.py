@@ -36,8 +36,8 @@ FIRST = {
 """Limits of (first - second), in compile times of the loss with its gradient."""
 
 SECOND = {"horizontal": 5, "spectrum": 2, "trace": 2, "average": 2, "geodesic": 20}
-"""Limits of the second call: `horizontal` in gradients, `geodesic` in second calls of `quotient`, the others in what they
-report to have spent."""
+"""Limits of the second call: `horizontal` in gradients, `geodesic` in second calls of `quotient`, the others in what
+they report to have spent."""
 
 SIZES = {
     "mlp": {"x": 64, "h1": 64, "h2": 64, "y": 10},
@@ -237,9 +237,8 @@ def main():
         measure(*options.row.split(":"))
         return
     chosen = [("tiny", "quotient")] if options.smoke else [row for only in options.only or [""] for row in rows(only)]
-    print(
-        f"{'network':10}{'call':11}{'unit':>8}{'gradient':>9}{'first':>10}{'second':>10}{'units (limit)':>14}  second call"
-    )
+    heads = f"{'unit':>8}{'gradient':>9}{'first':>10}{'second':>10}{'units (limit)':>14}"
+    print(f"{'network':10}{'call':11}{heads}  second call")
     above = 0
     for network, name in chosen:
         known, why = cold(network, name, options.timeout)
