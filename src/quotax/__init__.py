@@ -1,62 +1,79 @@
 """quotax: divide a neural network's parameter space by its symmetries, and measure what is left."""
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-from quotax.artifacts import Certificate, Witness
-from quotax.declare import Architecture, Mask, Network, Tokens, architecture
-from quotax.derive import Audit, SymmetryGroup
-from quotax.errors import (
-    ArchitectureError,
-    ConvergenceError,
-    DomainError,
-    GeometryError,
-    InvarianceError,
-    MetricWarning,
-    ParameterError,
-    QuotaxError,
-    SharpnessError,
-    SymmetryError,
-    UnsupportedPrimitiveError,
-)
-from quotax.geometry import QuotientSpace
-from quotax.pipeline import (
-    coverage,
-    derive,
-    quotient,
-    verify,
-    verify_equivariance,
-    verify_field,
-    verify_invariant,
-    verify_metric,
-)
-from quotax.sharpness import (
-    average_sharpness,
-    compare,
-    gradient_norm,
-    horizontal,
-    profile,
-    sam,
-    sharpness,
-    spectrum,
-    trace,
-)
-from quotax.symmetry import (
-    GL,
-    ComplexScaling,
-    Diagonal,
-    O,
-    Permutation,
-    PositiveDiagonal,
-    PositiveScalar,
-    SignFlip,
-    Symmetry,
-    Translation,
-)
+import importlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("quotax")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from quotax.artifacts import Certificate, Witness
+    from quotax.declare import Architecture, Mask, Network, Tokens, architecture
+    from quotax.derive import Audit, SymmetryGroup
+    from quotax.errors import (
+        ArchitectureError,
+        ConvergenceError,
+        DomainError,
+        GeometryError,
+        InvarianceError,
+        MetricWarning,
+        ParameterError,
+        QuotaxError,
+        SharpnessError,
+        SymmetryError,
+        UnsupportedPrimitiveError,
+    )
+    from quotax.geometry import QuotientSpace
+    from quotax.pipeline import (
+        coverage,
+        derive,
+        quotient,
+        verify,
+        verify_equivariance,
+        verify_field,
+        verify_invariant,
+        verify_metric,
+    )
+    from quotax.sharpness import (
+        average_sharpness,
+        compare,
+        gradient_norm,
+        horizontal,
+        profile,
+        sam,
+        sharpness,
+        spectrum,
+        trace,
+    )
+    from quotax.symmetry import (
+        GL,
+        ComplexScaling,
+        Diagonal,
+        O,
+        Permutation,
+        PositiveDiagonal,
+        PositiveScalar,
+        SignFlip,
+        Symmetry,
+        Translation,
+    )
+
+_NAMES = {
+    "artifacts": "Certificate Witness",
+    "declare": "Architecture Mask Network Tokens architecture",
+    "derive": "Audit SymmetryGroup",
+    "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
+    "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
+    "geometry": "QuotientSpace",
+    "pipeline": "coverage derive quotient verify verify_equivariance verify_field verify_invariant verify_metric",
+    "sharpness": "average_sharpness compare gradient_norm horizontal profile sam sharpness spectrum trace",
+    "symmetry": "GL ComplexScaling Diagonal O Permutation PositiveDiagonal PositiveScalar SignFlip Symmetry "
+    "Translation",
+}
+"""The rooms that the public names live in: a room is imported when one of its names is first asked for."""
+
+_ROOM = {name: room for room, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "GL",
@@ -108,3 +125,44 @@ __all__ = [
     "verify_invariant",
     "verify_metric",
 ]
+
+
+# A public name is imported at its first use, and kept; a room answers to its own name.
+def __getattr__(name: str) -> Any:
+    if name in _ROOM:
+        value = getattr(importlib.import_module(f"quotax.{_ROOM[name]}"), name)
+    elif name in _NAMES:
+        return importlib.import_module(f"quotax.{name}")
+    elif name == "__version__":
+        value = _version()
+    else:
+        raise AttributeError(f"module 'quotax' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("quotax")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0+unknown"
+
+
+class _Package(types.ModuleType):
+    """Two rooms, `derive` and `sharpness`, are called like functions: the package's attribute is the function.
+
+    Python binds a room to that name when the room is imported, which may be before or after the function is.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _ROOM and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -8,10 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-
-from quotax.report import demonstrate
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; results go to standard output, progress to standard error."""
@@ -27,6 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--quiet", action="store_true", help="no progress on standard error")
     demo.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next time")
     options = parser.parse_args(arguments)
+    # Before NumPy and SciPy are loaded. On few cores the threads of BLAS and XLA wait for one another, and the matrices
+    # of the demonstration are small: `derive` alone takes half the processor time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from quotax.report import demonstrate
+
     if not options.no_cache:
         keep_programs()
     demonstrate(progress=(lambda line: None) if options.quiet else _progress)
@@ -35,9 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def keep_programs() -> None:
     """Keep compiled programs in the user's cache folder, unless JAX has been given another."""
+    import jax
+
     if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "quotax"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def cache_folder() -> Path:

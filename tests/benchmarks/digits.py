@@ -159,7 +159,12 @@ def trained(name: str, steps: int = 300, examples: int = 512, seed: int = 1) -> 
         x, y = batch
         return optax.softmax_cross_entropy_with_integer_labels(logits(p, x), y).mean()
 
-    params = _normal(jax.random.key(seed), shapes)
+    params = adam(loss, _normal(jax.random.key(seed), shapes), steps, images, labels)
+    return Setting(name, loss, params, (images[:examples], labels[:examples]))
+
+
+def adam(loss: Callable[[Any, Any], jax.Array], params: Any, steps: int, images: jax.Array, labels: jax.Array) -> Any:
+    """The parameters after so many steps of Adam on batches of 256, in one program."""
     optimiser = optax.adam(3e-3)
     state = optimiser.init(params)
 
@@ -174,4 +179,4 @@ def trained(name: str, steps: int = 300, examples: int = 512, seed: int = 1) -> 
 
         return jax.lax.scan(step, (params, state), jnp.arange(steps))[0][0]
 
-    return Setting(name, loss, train(params, state), (images[:examples], labels[:examples]))
+    return train(params, state)

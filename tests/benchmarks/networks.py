@@ -1,4 +1,4 @@
-"""The networks that the geometry is timed on: a ReLU MLP, a decoder like GPT-2, and a pre-RMSNorm decoder."""
+"""The networks that the benchmarks time: a ReLU MLP, a small convolutional network, decoders, a pre-RMSNorm block."""
 
 from __future__ import annotations
 
@@ -26,6 +26,47 @@ def relu_mlp(layers):
         return qx.Symmetry(f"scale{i}", qx.PositiveDiagonal(f"h{i}"), action)
 
     return mlp, [scaling(i) for i in range(1, layers)]
+
+
+def small_cnn():
+    """Two convolutions with pooling and a linear layer, on one image; one positive scaling per channel."""
+    params = {"C1": "c in 3 3", "c1": "c", "C2": "e c 3 3", "c2": "e", "W": "y e 2 2", "b": "y"}
+
+    @qx.architecture(params=params, inputs={"x": "in 8 8"})
+    def cnn(p, x):
+        z = x[None]
+        for kernel, bias in (("C1", "c1"), ("C2", "c2")):
+            z = jax.lax.conv_general_dilated(z, p[kernel], (1, 1), "SAME")
+            z = jax.nn.relu(z + p[bias][:, None, None])
+            z = jax.lax.reduce_window(z, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        return jnp.einsum("yeij,eij->y", p["W"], z[0]) + p["b"]
+
+    return cnn
+
+
+def rms_block():
+    """One attention block over the rows of an image: RMS norms without gain, GELU, and the mean over rows decides."""
+    params = {
+        "E": "d pixel",
+        "P": "row d",
+        **dict.fromkeys("QKVO", "head k d"),
+        "W1": "f d",
+        "W2": "d f",
+        "U": "y d",
+    }
+
+    @qx.architecture(params=params, inputs={"x": "row pixel"})
+    def block(p, x):
+        norm = lambda z: _rms_norm(z, 1e-6)
+        h = x @ p["E"].T + p["P"]
+        z = norm(h)
+        q, k, v = (jnp.einsum("hkd,td->htk", p[m], z) for m in "QKV")
+        weights = jax.nn.softmax(jnp.einsum("htk,hsk->hts", q, k) / q.shape[-1] ** 0.5, -1)
+        h = h + jnp.einsum("hts,hsk,hkd->td", weights, v, p["O"])
+        h = h + jax.nn.gelu(norm(h) @ p["W1"].T) @ p["W2"].T
+        return norm(h).mean(0) @ p["U"].T
+
+    return block
 
 
 def _layer_norm(z, gain, shift):
@@ -103,8 +144,8 @@ def gpt2_gains(n):
     ]
 
 
-def _rms_norm(z):
-    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True))
+def _rms_norm(z, eps=0.0):
+    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + eps)
 
 
 def rms_decoder(blocks):

@@ -23,7 +23,7 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace, Witness
-from quotax.interpret.reals import casts_removed, real_function
+from quotax.interpret.reals import QUICK, casts_removed, real_function
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
 from quotax.trees import nest
 
@@ -51,8 +51,9 @@ def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., 
     """The traced function; kept, so that several claims about one model compile it once."""
     run = real_function(jaxpr, BITS) if coarse else real_function(jaxpr)
     if not batched:
-        return jax.jit(run)
-    together, one_by_one = jax.jit(jax.vmap(run)), jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays))
+        return jax.jit(run, compiler_options=QUICK)
+    together = jax.jit(jax.vmap(run), compiler_options=QUICK)
+    one_by_one = jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays), compiler_options=QUICK)
 
     def batch(*arrays: Any) -> list[Any]:
         try:
@@ -211,7 +212,7 @@ def _float_element(group: Group, trace: Trace, rng: np.random.Generator, number:
         return _floats(_element(group, trace.sizes, rng, 2 * number + 1))
     scale = 2.0 if number % 2 else 0.4
     coordinates = scale * rng.normal(size=group.coordinate_shape(trace.sizes))
-    xi = np.asarray(group.algebra(jax.numpy.asarray(coordinates), trace.sizes))
+    xi = np.asarray(group.algebra(coordinates, trace.sizes))
     xi = xi / np.sqrt(xi.shape[-1])
     return np.stack([expm(block) for block in xi]) if xi.ndim == 3 else expm(xi)
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from quotax.artifacts import ArraySpec
+from quotax.draws import normal
 from quotax.errors import ArchitectureError
 
 Initialiser = Callable[[jax.Array, tuple[int, ...], Any], jax.Array]
@@ -39,7 +41,7 @@ def lecun_normal(fan_in: int) -> Initialiser:
     """Normal of variance `1 / fan_in`, so that a contraction over `fan_in` entries keeps the scale of its input."""
 
     def initialise(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
-        return jax.random.normal(key, shape, dtype) / jnp.asarray(math.sqrt(fan_in), dtype)
+        return jnp.asarray(normal(key, shape, dtype) / np.asarray(math.sqrt(fan_in), dtype))
 
     return initialise
 

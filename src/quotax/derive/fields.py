@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import sympy as sp
 
@@ -70,7 +69,7 @@ def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
     if not count or not action.group.continuous:
         return np.zeros((0, *action.group.shape(sizes)), np.int64)
     eye = np.eye(count, dtype=np.float32).reshape(count, *shape)
-    return np.rint(np.asarray(jax.vmap(lambda c: action.group.algebra(c, sizes))(eye))).astype(np.int64) % PRIME
+    return np.rint(np.asarray(action.group.algebra(eye, sizes))).astype(np.int64) % PRIME
 
 
 def fields_at(

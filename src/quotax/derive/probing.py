@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Trace
@@ -158,7 +157,7 @@ class _Products:
     def __init__(self, running: Running) -> None:
         self.running = running
         self.places = running.valued
-        outputs = running._outputs
+        outputs = running.outputs
         self.push = jax.jit(lambda theta, v, inputs: jax.jvp(lambda t: outputs(t, *inputs), (theta,), (v,))[1])
         self.pull = jax.jit(lambda theta, u, inputs: jax.vjp(lambda t: outputs(t, *inputs), theta)[1](u)[0])
 
@@ -199,7 +198,7 @@ def _elements(
                 yield (
                     which,
                     not turn,
-                    np.asarray(action.group.algebra(jnp.asarray(rng.normal(size=shape)), trace.sizes)),
+                    np.asarray(action.group.algebra(rng.normal(size=shape), trace.sizes)),
                 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.derive.places import ANYWHERE, Places, defined
-from quotax.interpret.reals import real_function
+from quotax.interpret.reals import QUICK, real_function
 
 GAP = 1e3
 """Singular values on the two sides of a stated rank differ by at least this factor."""
@@ -59,9 +59,10 @@ class Running:
         def both(theta: jax.Array, *inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
             return outputs(theta, *inputs), jax.jacrev(outputs)(theta, *inputs)
 
-        self._outputs = jax.jit(outputs)
+        self.outputs: Callable[..., jax.Array] = outputs
+        self._outputs = jax.jit(outputs, compiler_options=QUICK)
         over = (None, *(0 for _ in trace.inputs))
-        self._both: Callable[..., Any] = jax.jit(jax.vmap(both, in_axes=over, axis_size=BATCH))
+        self._both: Callable[..., Any] = jax.jit(jax.vmap(both, in_axes=over, axis_size=BATCH), compiler_options=QUICK)
 
     # --- points
 

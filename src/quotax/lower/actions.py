@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
+from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.symmetry import ELEMENT, INVERSE, TANGENT, Action, Arrays, Entry, Group, Term, read, variable
@@ -58,11 +59,24 @@ class LoweredAction:
 
     def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
         """The parameters moved by `g`."""
-        inverse = {INVERSE: self.group.inverse(g)} if self.group.layout == "matrix" else {}
-        return {**arrays, **self._read(self.action.entries, arrays, {ELEMENT: g, **inverse})}
+        moved = self._moved if _traced(arrays, g) else self._compiled[0]
+        return {**arrays, **moved(arrays, g)}
 
     def field(self, arrays: Mapping[str, Any], xi: Any) -> Named:
         """The velocity of the moved parameters along `xi`; linear in `xi`."""
+        velocity = self._velocity if _traced(arrays, xi) else self._compiled[1]
+        return velocity(arrays, xi)
+
+    @functools.cached_property
+    def _compiled(self) -> tuple[Callable[..., Named], Callable[..., Named]]:
+        """One program each for a caller who traces nothing: step by step it would be one for every product."""
+        return jax.jit(self._moved), jax.jit(self._velocity)
+
+    def _moved(self, arrays: Mapping[str, Any], g: Any) -> Named:
+        inverse = {INVERSE: self.group.inverse(g)} if self.group.layout == "matrix" else {}
+        return self._read(self.action.entries, arrays, {ELEMENT: g, **inverse})
+
+    def _velocity(self, arrays: Mapping[str, Any], xi: Any) -> Named:
         return self._read(self.action.infinitesimal, arrays, {TANGENT: xi})
 
     def _read(self, entries: tuple[Entry, ...], arrays: Mapping[str, Any], element: Mapping[str, Any]) -> Named:
@@ -87,6 +101,10 @@ def lower_action(action: Action, specs: tuple[ArraySpec, ...], sizes: Mapping[st
     """`action` at these sizes; refused when the group cannot act on them."""
     action.group.check_sizes(sizes)
     return LoweredAction(action, specs, dict(sizes))
+
+
+def _traced(*trees: Any) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def _length(factor: AxisFactor, sizes: Mapping[str, int]) -> int:

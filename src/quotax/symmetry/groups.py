@@ -22,6 +22,7 @@ import numpy as np
 import sympy as sp
 from jax.scipy.linalg import expm
 
+from quotax.draws import normal
 from quotax.errors import SymmetryError
 
 Layout = Literal["matrix", "diagonal", "vector", "scalar"]
@@ -91,8 +92,8 @@ class Group:
         return math.prod(self.coordinate_shape(sizes)) if self.continuous else 0
 
     @abstractmethod
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
-        """The algebra element with these coordinates."""
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+        """The algebra element with these coordinates; what comes in NumPy, batches too, stays there."""
 
     @abstractmethod
     def exponential(self, xi: jax.Array) -> jax.Array:
@@ -119,8 +120,8 @@ class Group:
     def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
         """A random element: the exponential of normal coordinates times `scale`."""
         dtype = jnp.result_type(float if dtype is None else dtype)
-        coordinates = scale * jax.random.normal(key, self.coordinate_shape(sizes), dtype)
-        return self.exponential(self.algebra(coordinates, sizes))
+        coordinates = scale * normal(key, self.coordinate_shape(sizes), dtype)
+        return self.exponential(jnp.asarray(self.algebra(coordinates, sizes), dtype))
 
     # --- exact elements
 
@@ -172,7 +173,7 @@ class GL(Group):
         """One coordinate per entry."""
         return self.shape(sizes)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """Every matrix."""
         return coordinates
 
@@ -208,7 +209,7 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
         n = self.shape(sizes)[-1]
         return (*self.shape(sizes)[:-2], n * (n - 1) // 2)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """The skew matrix with these entries above its diagonal."""
         n = self.shape(sizes)[-1]
         place, sign = np.zeros((n, n), int), np.zeros((n, n), int)
@@ -260,7 +261,7 @@ class PositiveDiagonal(Group):
         """One coordinate per factor."""
         return self.shape(sizes)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """The logarithms of the factors."""
         return coordinates
 
@@ -322,7 +323,7 @@ class Translation(Group):
         """One coordinate per entry."""
         return self.shape(sizes)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """The vector itself."""
         return coordinates
 
@@ -381,7 +382,7 @@ class ComplexScaling(Group):
         first = np.arange(0, n, 2) if self.pairs == "adjacent" else np.arange(n // 2)
         return first, first + (1 if self.pairs == "adjacent" else n // 2)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
         pairs = coordinates.shape[-2]
         first, second = self.places(2 * pairs)
@@ -434,7 +435,7 @@ class _Discrete(Group):
         """A discrete group has no algebra."""
         return (0,)
 
-    def algebra(self, coordinates: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """Zero."""
         return jnp.zeros(self.shape(sizes), coordinates.dtype)
 
@@ -509,11 +510,11 @@ class SignFlip(_Discrete):
         return _object(_fractions(flat.reshape(self.shape(sizes))))
 
 
-def _spread(coordinates: jax.Array, place: np.ndarray, sign: np.ndarray) -> jax.Array:
+def _spread(coordinates: Any, place: np.ndarray, sign: np.ndarray) -> Any:
     """The matrix of coordinates at given places with given signs: a gather, which JAX can transpose."""
     if not coordinates.shape[-1]:
         return jnp.zeros((*coordinates.shape[:-1], *place.shape), coordinates.dtype)
-    return coordinates[..., place] * jnp.asarray(sign, coordinates.dtype)
+    return coordinates[..., place] * np.asarray(sign, coordinates.dtype)
 
 
 def _expm(xi: jax.Array) -> jax.Array:
