@@ -8,6 +8,7 @@ that of a moving frame on those and of the squares of $d \log |s|$; the directio
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,6 +37,7 @@ class Absorption:
         """The parameters that are absorbed."""
         return tuple(gain.name for _, gain in self.scalings)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def apart(self, arrays: Named) -> tuple[Named, Named]:
         """The other parameters with the gains absorbed, and the logarithms of the gains' sizes."""
         logs = {name: jnp.log(jnp.abs(arrays[name])) for name in self.gains}

@@ -26,7 +26,8 @@ from quotax.geometry.geodesics import hamiltonian, kempf_ness
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
-from quotax.geometry.vectors import dot, norm, ravel, unravel
+from quotax.geometry.skeleton import skeleton
+from quotax.geometry.vectors import dot, length, norm, ravel, unravel
 from quotax.geometry.vertical import (
     Component,
     Family,
@@ -46,6 +47,12 @@ class Oriented(NamedTuple):
     data: Any
     margin: jax.Array
     loose: Mapping[str, str]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def compiled(metric: Metric, operation: str, data: Any, arrays: Named, *vectors: Named) -> Any:
+    """One of a metric's operations as one program."""
+    return getattr(metric, operation)(data, arrays, *vectors)
 
 
 class Metric(abc.ABC):
@@ -89,7 +96,10 @@ class Metric(abc.ABC):
 
     def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
         """How much of the vertical part of `v` is left in its horizontal one: what a second projection still finds."""
-        return _second_projection(self, data, arrays, v)
+        one = self.vertical(data, arrays, v)
+        two = self.vertical(data, arrays, {name: v[name] - one[name] for name in v})
+        first, second = (norm(self.whiten(data, arrays, w)) for w in (one, two))
+        return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
 
     def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known.
@@ -116,6 +126,19 @@ class Metric(abc.ABC):
     def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
         """The inner product of two tangent vectors."""
         return dot(self.whiten(data, arrays, u), self.whiten(data, arrays, v))
+
+    def norm(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        """The length of a tangent vector."""
+        return length(self.whiten(data, arrays, v))
+
+    def geodesic(self, data: Any, arrays: Named, v: Named) -> Path:
+        """The geodesic along the horizontal part of `v`."""
+        return self.path(data, arrays, self.horizontal(data, arrays, v))
+
+    @functools.cached_property
+    def alike(self) -> bool:
+        """Whether blocks of the network are alike, so that a program for one of them serves others."""
+        return len({skeleton(part).part for part in self.parts}) < len(self.parts)
 
     def flat(self, data: Any, arrays: Named, v: Named) -> Named:
         """The covector of a tangent vector, `A^T A v`."""
@@ -219,7 +242,7 @@ class MovingFrame(Metric):
 
     def prepare(self, arrays: Named) -> Frame:
         """The canonical representative, factored."""
-        return _prepare_frame(self, arrays)
+        return self.frame(self.gauge.canonical(arrays))
 
     def frame(self, found: Canonical) -> Frame:
         """The frame at a point whose canonical representative is known."""
@@ -245,8 +268,8 @@ class MovingFrame(Metric):
 
     def vertical(self, data: Frame, arrays: Named, v: Named) -> Named:
         """The projection at the canonical representative, carried back: the action maps orbits to orbits."""
-        there = vertical(self.parts, data.factors, data.canonical.arrays, self.whiten(data, arrays, v))
-        return self.unwhiten(data, arrays, there)
+        there = vertical(self.parts, data.factors, data.canonical.arrays, compiled(self, "whiten", data, arrays, v))
+        return compiled(self, "unwhiten", data, arrays, there)
 
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""
@@ -323,19 +346,6 @@ class MovingFrame(Metric):
                 for name, value in rest.field(found.arrays, amount).items():
                     total = {**total, name: total[name] + sign * value}
         return total
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _second_projection(metric: Metric, data: Any, arrays: Named, v: Named) -> jax.Array:
-    one = metric.vertical(data, arrays, v)
-    two = metric.vertical(data, arrays, {name: v[name] - one[name] for name in v})
-    first, second = (norm(metric.whiten(data, arrays, w)) for w in (one, two))
-    return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _prepare_frame(metric: MovingFrame, arrays: Named) -> Frame:
-    return metric.frame(metric.gauge.canonical(arrays))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from quotax.geometry import closed_forms, coupled, elimination, gram, roots
 from quotax.geometry.component import Component, Named
-from quotax.geometry.vectors import add, dot
+from quotax.geometry.vectors import add, dot, traced
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
 
@@ -73,7 +73,7 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
     fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
-    inverse = _invert(part, *fixed)
+    inverse = _inverted(part, *fixed)
     if small(part):
         return Factor(held, inverse, None)
     passes = _passes(part, Factor(fixed[0], inverse, None), fixed[1])
@@ -91,11 +91,25 @@ def _held(part: Component, arrays: Named) -> gram.Data:
     return gram.data(part, arrays)
 
 
+def _inverted(part: Component, held: gram.Data, arrays: Named) -> Any:
+    """The solver's own data; of numbers that are known, eigenvalues are only compiled where they are needed."""
+    if method(part) == "dense" and not traced(arrays):
+        root, safe = _by_cholesky(part, held, arrays)
+        if safe:
+            return root
+    return _invert(part, held, arrays)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _by_cholesky(part: Component, held: gram.Data, arrays: Named) -> tuple[jax.Array, jax.Array]:
+    return roots.by_cholesky(gram.matrix(part, held, arrays))
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
     match method(part):
         case "dense":
-            return roots.spectral(gram.matrix(part, held, arrays))[0]
+            return roots.quickest(gram.matrix(part, held, arrays))
         case "elimination":
             return elimination.factor(part, held, arrays)
         case "iterative":
