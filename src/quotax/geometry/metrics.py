@@ -290,7 +290,8 @@ class MovingFrame(Metric):
         """Of a horizontal vector: among the canonical representatives where that is possible, carried back."""
         if not self.tangent:
             return super().path(data, arrays, v, forward=forward)
-        inner = kempf_ness(self.parts, data.canonical.arrays, self.whiten(data, arrays, v), forward=forward)
+        along = self.whiten(data, arrays, v)
+        inner = kempf_ness(self.parts, data.canonical.arrays, along, factors=data.factors, forward=forward)
         return moved(inner, self.back, data)
 
     def curvature(self, data: Frame, arrays: Named, x: Named, y: Named, z: Named) -> Named:
