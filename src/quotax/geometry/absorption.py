@@ -128,6 +128,16 @@ class Absorbed(Metric):
         inner = self.frame.path(data, rest, along, forward=forward)
         return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
 
+    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+        """As `path`."""
+        rest, _ = self.absorbed.apart(arrays)
+        inner = self.frame.ray(data, rest, {name: e[name] for name in rest})
+        return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
+
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """That of the other parameters."""
+        return self.frame.reach(data, self.absorbed.apart(arrays)[0])
+
     def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """That of the other parameters."""
         rest, vectors = self._apart(arrays, x, y, z)

@@ -132,7 +132,8 @@ class Gauge:
             return self._move(*now, steps, 1.0)
 
         state, found = lax.fori_loop(0, _POLISH, polish, (state, moved.elements))
-        return Canonical(state, shifts, found, *self._judged(fixed, moved), shrunk)
+        attained, reached, closed = self._judged(fixed, moved)
+        return Canonical(state, shifts, found, attained, reached, closed, shrunk)
 
     def _stepped(self, arrays: Named) -> Canonical:
         """By the host: sweeps of closed forms where these converge, else Newton's method."""
@@ -142,8 +143,8 @@ class Gauge:
             start, shifts, shrunk = self._shifts_out(arrays)
         if not self.parts:
             return self._unmoved(start, shifts, shrunk)
-        there, elements, judgement = self._by_sweeps(start) or self._by_newton(start)
-        return Canonical(there, shifts, elements, *judgement, shrunk)
+        there, elements, (attained, reached, closed) = self._by_sweeps(start) or self._by_newton(start)
+        return Canonical(there, shifts, elements, attained, reached, closed, shrunk)
 
     def _by_sweeps(self, start: Named) -> tuple[Named, Elements, Any] | None:
         """Until the two sides of every family differ by rounding; nothing where that takes too many sweeps.
@@ -168,12 +169,12 @@ class Gauge:
             rest = max(_imbalance(found[f.name].grams, self.characters.get(f.name, 0)) for f in self.linear)
             if resolved and (rest <= 4 * epsilon or (rest <= 100 * epsilon and rest > last / 2)):
                 closed = not any(
-                    _lost(*(_spectra(one[f.name].grams, f) for one in (before, found)), 1e3 * epsilon)
+                    _lost(_spectra(before[f.name].grams, f), _spectra(found[f.name].grams, f), 1e3 * epsilon)
                     for f in self.linear
                     if f.name not in self.characters
                 )
-                judgement = (closed and self.balanced, closed, closed)
-                return now, {n: jnp.asarray(g) for n, g in elements.items()}, [jnp.asarray(j) for j in judgement]
+                closed, attained = jnp.asarray(closed), jnp.asarray(closed and self.balanced)
+                return now, {n: jnp.asarray(g) for n, g in elements.items()}, (attained, closed, closed)
             if count > 2 and not rest < 0.7 * last:
                 return None
             last = rest

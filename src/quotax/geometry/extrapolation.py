@@ -1,4 +1,4 @@
-r"""Ordinary differential equations by extrapolation (Gragg, Bulirsch and Stoer): one small loop around one right-hand side.
+r"""Ordinary differential equations by extrapolation (Gragg, Bulirsch, Stoer): a small loop around one right-hand side.
 
 The modified midpoint rule in $n$ substeps has an error in even powers of $1/n$. Its results for $n = 2, 4, 6, \ldots$
 are extrapolated to infinitely many, one column after the other, until two columns agree: the order follows the

@@ -14,6 +14,7 @@ from quotax.geometry import solver
 from quotax.geometry.component import Component
 from quotax.geometry.paths import path_type
 from quotax.geometry.regularity import gram_regularity, references
+from quotax.geometry.roles import is_shift
 from quotax.geometry.skeleton import skeleton
 from quotax.geometry.trajectories import State, System, Trajectory, trajectory
 from quotax.geometry.vectors import Named, add, dot, norm
@@ -104,6 +105,10 @@ class KempfNess(System):
         return worst
 
 
+_SHARE = 0.8
+"""What rounding leaves of a length that is known to be safe."""
+
+
 def reach(parts: tuple[Component, ...], factors: Factors, arrays: Named) -> jax.Array:
     """A length within which no geodesic from these arrays leaves its domain; zero where nothing is known.
 
@@ -113,7 +118,7 @@ def reach(parts: tuple[Component, ...], factors: Factors, arrays: Named) -> jax.
     for bare, factor in zip(map(skeleton, parts), factors, strict=True):
         size = solver.slowest(bare.part, factor)
         steep = jnp.maximum(steep, jnp.inf if size is None else size * _steepness(bare.part))
-    return 0.5 / steep
+    return _SHARE / steep
 
 
 def _steepness(part: Component) -> float:
@@ -132,9 +137,9 @@ def _steepness(part: Component) -> float:
 
 
 def _linear(part: Component, arrays: Named, vectors: Named) -> Named:
-    """`V(arrays)^T vectors` for the linear part of the fields."""
-    nothing = {name: jnp.zeros_like(array) for name, array in arrays.items()}
-    return add(part.covelocity(arrays, vectors), -1, part.covelocity(nothing, vectors))
+    """`V(arrays)^T vectors` for the linear part of the fields: of families that do more than shift."""
+    found = part.covelocity(arrays, vectors)
+    return {f.name: jnp.zeros_like(found[f.name]) if is_shift(f) else found[f.name] for f in part.families}
 
 
 def _moment(part: Component, arrays: Named) -> Named:

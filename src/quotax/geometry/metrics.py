@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.footing import Leading
-from quotax.geometry.geodesics import hamiltonian, kempf_ness
+from quotax.geometry.geodesics import hamiltonian, kempf_ness, reach
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
@@ -107,6 +107,14 @@ class Metric(abc.ABC):
         The solution of an equation has derivatives in reverse mode, or `forward` ones.
         """
         return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
+
+    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+        """The geodesic of the horizontal vector `A^-1 e`."""
+        return self.path(data, arrays, self.unwhiten(data, arrays, e))
+
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
+        return jnp.zeros((), jnp.result_type(*arrays.values()))
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)
@@ -202,6 +210,10 @@ class Euclidean(Metric):
         """A straight line."""
         return straight(arrays, v)
 
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """It never leaves."""
+        return jnp.full((), jnp.inf, jnp.result_type(*arrays.values()))
+
     def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """By O'Neill's formula."""
         return flat_tensor(self.parts, arrays, x, y, z)
@@ -290,9 +302,21 @@ class MovingFrame(Metric):
         """Of a horizontal vector: among the canonical representatives where that is possible, carried back."""
         if not self.tangent:
             return super().path(data, arrays, v, forward=forward)
-        along = self.whiten(data, arrays, v)
-        inner = kempf_ness(self.parts, data.canonical.arrays, along, factors=data.factors, forward=forward)
+        return self._among_canonical(data, self.whiten(data, arrays, v), forward=forward)
+
+    def ray(self, data: Frame, arrays: Named, e: Named) -> Path:
+        """Among the canonical representatives, where that is possible."""
+        return self._among_canonical(data, e) if self.tangent else super().ray(data, arrays, e)
+
+    def _among_canonical(self, data: Frame, e: Named, *, forward: bool = False) -> Path:
+        inner = kempf_ness(self.parts, data.canonical.arrays, e, factors=data.factors, forward=forward)
         return moved(inner, self.back, data)
+
+    def reach(self, data: Frame, arrays: Named) -> jax.Array:
+        """That among the canonical representatives."""
+        if not self.tangent:
+            return super().reach(data, arrays)
+        return reach(self.parts, data.factors, data.canonical.arrays)
 
     def curvature(self, data: Frame, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """At the canonical representative, by O'Neill's and Gauss's formulas where they hold."""
@@ -328,8 +352,8 @@ class MovingFrame(Metric):
         loose = {**self.orientation.loose, **self.gauge.unsettled}
         if self.orientation.trivial:
             return Oriented(data, jnp.ones(()), loose)
-        frame, margin = _orient_frame(self, data)
-        return Oriented(frame, margin, loose)
+        found, turns, orders, margin = _turned(self, data.canonical)
+        return Oriented(self.frame(found)._replace(turns=turns, orders=orders), margin, loose)
 
     def leading(self, data: Frame) -> Leading:
         """That of the frame."""
@@ -350,8 +374,8 @@ class MovingFrame(Metric):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _orient_frame(metric: MovingFrame, data: Frame) -> tuple[Frame, jax.Array]:
-    found = data.canonical
+def _turned(metric: MovingFrame, found: Canonical) -> tuple[Canonical, Named, Named, jax.Array]:
+    """A canonical representative in its orientation, the elements and orders that lead there, and the margin."""
     turned = metric.orientation(found.arrays)
     scalings, turns = dict(found.scalings), {}
     for family in metric.families:
@@ -359,9 +383,8 @@ def _orient_frame(metric: MovingFrame, data: Frame) -> tuple[Frame, jax.Array]:
             scalings[family.name] = family.group.compose(turned.elements[family.name], scalings[family.name])
         elif family.name in turned.elements:
             turns[family.name] = turned.elements[family.name]
-    there = metric.frame(found._replace(arrays=turned.arrays, scalings=scalings))
     margin = jnp.where(metric.gauge.settled(found.arrays), turned.margin, 0)
-    return there._replace(turns=turns, orders=turned.orders), margin
+    return found._replace(arrays=turned.arrays, scalings=scalings), turns, turned.orders, margin
 
 
 class Dense(Metric):

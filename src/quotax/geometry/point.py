@@ -112,6 +112,15 @@ class Point:
         """The geodesic along the horizontal part of `v`."""
         return Geodesic(self._run("geodesic", self._vectors(v, "v", "geodesic(v)")))
 
+    def ray(self, e: Any) -> Geodesic:
+        """The geodesic of `unwhiten(e)`, which is taken to be horizontal: `geodesic` projects."""
+        return Geodesic(self._run("ray", self._vectors(e, "e", "ray(e)")))
+
+    @property
+    def reach(self) -> jax.Array:
+        """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
+        return self._run("reach")
+
     # --- inside
 
     @property

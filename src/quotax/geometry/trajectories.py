@@ -153,11 +153,11 @@ def flow(system: System, origin: State, duration: Time) -> tuple[State, jax.Arra
 
 def _flowed(system: System, origin: State, duration: Time) -> tuple[Any, Any]:
     found = ahead(system, origin, duration)
-    return found, (system, origin, found[0], duration)
+    return found, (system, found[0], duration)
 
 
 def _pulled(saved: Any, change: Any) -> tuple[System, State, jax.Array]:
-    system, origin, final, duration = saved
+    system, final, duration = saved
     dtype = jnp.result_type(*jax.tree.leaves(final))
     duration = jnp.asarray(duration, dtype)
     slope, held = change[0], system.forms()
