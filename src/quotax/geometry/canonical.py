@@ -4,6 +4,7 @@ For a linear action whose generators $\xi$ are self-adjoint or skew, $F(g) = \tf
 $e^{t\xi}$ (Kempf-Ness). Its gradient at the identity is the moment $V^T \theta$, its second derivative along a
 self-adjoint $\xi$ is $2 |\xi \theta|^2$, so a Newton step is $-\tfrac12$ times the coordinates of $\theta$'s own
 vertical part. Where $F$ is least the moment vanishes, and two such points of one orbit differ by an orthogonal element.
+Of one family at a time that point is known in closed form (`balance`), so that sweeps over the families descend too.
 
 A family that only scales one way (in front of a norm) has no least norm: there $F - \kappa \log |\det g|$ is used,
 whose minimum has the moment $\kappa$. Shifts act first: what they add is taken out of the parameters that they only

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 from jax.core import Tracer
-
-from quotax.geometry.vectors import Named
 
 
 class Memory:
@@ -22,13 +21,13 @@ class Memory:
         self._arrays: dict[str, weakref.ref[Any]] = {}
         self._data: Any = None
 
-    def recalled(self, arrays: Named) -> tuple[Named, Any]:
+    def recalled(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         """The arrays, and what was computed there, or nothing."""
         held = self._data
         same = held is not None and all(self._is(name, array) for name, array in arrays.items())
-        return arrays, held if same else None
+        return dict(arrays), held if same else None
 
-    def remember(self, arrays: Named, data: Any) -> None:
+    def remember(self, arrays: Mapping[str, Any], data: Any) -> None:
         """Keep what was computed, in place of what was kept before."""
         self._forget()
         leaves = (*arrays.values(), *jax.tree.leaves(data))

@@ -55,6 +55,11 @@ def compiled(metric: Metric, operation: str, data: Any, arrays: Named, *vectors:
     return getattr(metric, operation)(data, arrays, *vectors)
 
 
+@jax.jit
+def _less(v: Named, along: Named) -> Named:
+    return {name: v[name] - along[name] for name in v}
+
+
 class Metric(abc.ABC):
     """A metric; compared by identity, so that what is compiled for it is found again.
 
@@ -83,8 +88,7 @@ class Metric(abc.ABC):
 
     def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
         """What is left of `v` without its vertical part."""
-        along = self.vertical(data, arrays, v)
-        return {name: v[name] - along[name] for name in v}
+        return _less(v, self.vertical(data, arrays, v))
 
     def oriented(self, data: Any) -> Oriented | None:
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""

@@ -26,12 +26,24 @@ _SAMPLES, _ZOOMS = 41, 6
 """Each zoom brackets a zero 20 times closer: from a 32nd of the path to 1e-9 of it."""
 
 
-class System(abc.ABC):
-    """An ordinary differential equation whose solutions are geodesics; a pytree."""
+class Equation(abc.ABC):
+    """An ordinary differential equation; a pytree."""
 
     @abc.abstractmethod
     def rate(self, state: State) -> State:
         """The derivative of the state."""
+
+    def forms(self) -> Any:
+        """The arrays in which solutions have derivatives, besides the origin."""
+        return ()
+
+    def having(self, forms: Any) -> Self:
+        """The equation with other such arrays."""
+        return self
+
+
+class System(Equation):
+    """An equation whose solutions are geodesics."""
 
     @abc.abstractmethod
     def velocity(self, state: State) -> Named:
@@ -44,14 +56,6 @@ class System(abc.ABC):
     def surely_inside(self, state: State) -> jax.Array:
         """Whether the path of this position and velocity is known to stay in the domain up to t = 1."""
         return jnp.asarray(False)
-
-    def forms(self) -> Any:
-        """The arrays in which solutions have derivatives, besides the origin."""
-        return ()
-
-    def having(self, forms: Any) -> Self:
-        """The equation with other such arrays."""
-        return self
 
     def unwatched(self) -> Self:
         """The equation alone, without what its regularity is measured by."""
@@ -130,11 +134,11 @@ def resolution(dtype: Any) -> float:
 # --- the flow, in the time that runs from 0 to 1, and its derivative
 
 
-def _rate(system: System, duration: jax.Array, state: State) -> State:
+def _rate(system: Equation, duration: jax.Array, state: State) -> State:
     return jax.tree.map(lambda x: duration.astype(x.dtype) * x, system.rate(state))
 
 
-def ahead(system: System, origin: State, duration: Time) -> tuple[State, jax.Array, jax.Array]:
+def ahead(system: Equation, origin: State, duration: Time) -> tuple[State, jax.Array, jax.Array]:
     """The state at t = 1, how far the solver came, and its steps; with derivatives in forward mode."""
     dtype = jnp.result_type(*jax.tree.leaves(origin))
     duration = jnp.asarray(duration, dtype)
@@ -146,17 +150,17 @@ def ahead(system: System, origin: State, duration: Time) -> tuple[State, jax.Arr
 
 
 @jax.custom_vjp
-def flow(system: System, origin: State, duration: Time) -> tuple[State, jax.Array, jax.Array]:
+def flow(system: Equation, origin: State, duration: Time) -> tuple[State, jax.Array, jax.Array]:
     """The same, with derivatives in reverse mode: by the adjoint equation, solved backwards from the end."""
     return ahead(system, origin, duration)
 
 
-def _flowed(system: System, origin: State, duration: Time) -> tuple[Any, Any]:
+def _flowed(system: Equation, origin: State, duration: Time) -> tuple[Any, Any]:
     found = ahead(system, origin, duration)
     return found, (system, found[0], duration)
 
 
-def _pulled(saved: Any, change: Any) -> tuple[System, State, jax.Array]:
+def _pulled(saved: Any, change: Any) -> tuple[Equation, State, jax.Array]:
     system, final, duration = saved
     dtype = jnp.result_type(*jax.tree.leaves(final))
     duration = jnp.asarray(duration, dtype)
