@@ -8,6 +8,7 @@ that of a moving frame on those and of the squares of $d \log |s|$; the directio
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,6 +37,7 @@ class Absorption:
         """The parameters that are absorbed."""
         return tuple(gain.name for _, gain in self.scalings)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def apart(self, arrays: Named) -> tuple[Named, Named]:
         """The other parameters with the gains absorbed, and the logarithms of the gains' sizes."""
         logs = {name: jnp.log(jnp.abs(arrays[name])) for name in self.gains}
@@ -125,6 +127,16 @@ class Absorbed(Metric):
         (rest, _), (along, _) = jax.jvp(self.absorbed.apart, (arrays,), (v,))
         inner = self.frame.path(data, rest, along, forward=forward)
         return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
+
+    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+        """As `path`."""
+        rest, _ = self.absorbed.apart(arrays)
+        inner = self.frame.ray(data, rest, {name: e[name] for name in rest})
+        return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
+
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """That of the other parameters."""
+        return self.frame.reach(data, self.absorbed.apart(arrays)[0])
 
     def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """That of the other parameters."""

@@ -80,10 +80,14 @@ def spectra(family: Family, arrays: Mapping[str, Any]) -> tuple[jax.Array, jax.A
 
 
 class Balancing(NamedTuple):
-    """An element, and for every copy whether it is exact: whether the Gram matrices that it divides by are resolved."""
+    """An element, and for every copy whether it is exact: whether the Gram matrices that it divides by are resolved.
+
+    `grams` are those of both sides before it acts; of no pair there are none.
+    """
 
     element: jax.Array
     exact: jax.Array
+    grams: tuple[jax.Array, jax.Array] | None
 
 
 def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> Balancing:
@@ -96,10 +100,10 @@ def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> Bala
     """
     identity = jnp.asarray(family.group.identity(family.sizes, jnp.result_type(*arrays.values())))
     if not is_pair(family):
-        return Balancing(identity, jnp.asarray(True))
+        return Balancing(identity, jnp.asarray(True), None)
     left, right = (axis_gram(family, side, arrays) for side in sides(family))
     if family.group.layout != "matrix":
-        return Balancing(_ratio(left, right, character), jnp.asarray(True))
+        return Balancing(_ratio(left, right, character), jnp.asarray(True), (left, right))
     if character:
         grown, exact = _resolved(left if character > 0 else right)
         found = grown(lambda v: v ** (-0.5 if character > 0 else 0.5))
@@ -109,7 +113,7 @@ def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> Bala
         middle = spectral(family, root @ shrunk(lambda v: v) @ root, lambda v: jnp.sqrt(jnp.abs(v)))
         p = inverse @ middle @ inverse
         found = spectral(family, 0.5 * (p + jnp.swapaxes(p, -1, -2)), lambda v: jnp.sqrt(jnp.abs(v)))
-    return Balancing(chosen(jnp.all(jnp.isfinite(found), (-2, -1)), found, identity), exact)
+    return Balancing(chosen(jnp.all(jnp.isfinite(found), (-2, -1)), found, identity), exact, (left, right))
 
 
 def chosen(good: jax.Array, found: jax.Array, identity: jax.Array) -> jax.Array:

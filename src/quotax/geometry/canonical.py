@@ -4,6 +4,7 @@ For a linear action whose generators $\xi$ are self-adjoint or skew, $F(g) = \tf
 $e^{t\xi}$ (Kempf-Ness). Its gradient at the identity is the moment $V^T \theta$, its second derivative along a
 self-adjoint $\xi$ is $2 |\xi \theta|^2$, so a Newton step is $-\tfrac12$ times the coordinates of $\theta$'s own
 vertical part. Where $F$ is least the moment vanishes, and two such points of one orbit differ by an orthogonal element.
+Of one family at a time that point is known in closed form (`balance`), so that sweeps over the families descend too.
 
 A family that only scales one way (in front of a norm) has no least norm: there $F - \kappa \log |\det g|$ is used,
 whose minimum has the moment $\kappa$. Shifts act first: what they add is taken out of the parameters that they only
@@ -20,10 +21,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from quotax.geometry import roots, solver
-from quotax.geometry.balance import balancing, chosen, is_pair, spectra
+from quotax.geometry.balance import Balancing, balancing, chosen, is_pair, spectra
 from quotax.geometry.roles import (
     clashes,
     hopeless,
@@ -34,6 +36,7 @@ from quotax.geometry.roles import (
     uninformative,
 )
 from quotax.geometry.spectra import eigh, log_determinant
+from quotax.geometry.vectors import traced
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at
 from quotax.symmetry import GL, O
 
@@ -41,7 +44,9 @@ Elements = dict[str, jax.Array]
 """Group elements by family name."""
 
 _SWEEPS = 5
+_MOST_SWEEPS = 60
 _STEPS = 60
+_SHORTEST = 1e-6
 _POLISH = 2
 _DENSE = 1024
 
@@ -61,6 +66,16 @@ class Canonical(NamedTuple):
     reached: jax.Array
     closed: jax.Array
     shrunk: Named
+
+
+class Descent(NamedTuple):
+    """A point on the way: the elements that led to it, what is left of the moments, its relative size, and `F`."""
+
+    arrays: Named
+    elements: Elements
+    rests: list[Elements]
+    rest: jax.Array
+    value: jax.Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,30 +105,100 @@ class Gauge:
 
     # --- the representative
 
-    @functools.partial(jax.jit, static_argnums=0)
     def canonical(self, arrays: Named) -> Canonical:
         """The representative; differentiable twice, although the iteration itself is not differentiated.
+
+        Of numbers that are known the iteration is the host's, around one small compiled step. While something is
+        traced, it is a loop of the program.
+        """
+        return self._traced(arrays) if traced(arrays) else self._stepped(arrays)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _traced(self, arrays: Named) -> Canonical:
+        """In one program.
 
         Newton's map at a solution reproduces the solution's first derivative, and each further step one more. Where
         representatives differ by orthogonal elements, the derivative is that of one that does not turn.
         """
-        start, shifts = self.shifted(arrays)
-        shrunk = {name: _shrunk(array, start[name]) for name, array in arrays.items()}
+        start, shifts, shrunk = self._without_shifts(arrays)
         if not self.parts:
-            yes = jnp.asarray(True)
-            return Canonical(start, shifts, {}, jnp.asarray(self.balanced), yes, yes, shrunk)
+            return self._unmoved(start, shifts, shrunk)
         fixed = lax.stop_gradient(start)
-        found, moved, converged = self._iterate(fixed)
-        closed = self._closed(fixed, moved)
-        reached = converged & closed
-        state = act(self.linear, start, found)
-        factors = lax.stop_gradient(factors_at(self.parts, moved))
+        moved = self._iterate(self._start(fixed))
+        state = act(self.linear, start, moved.elements)
+        factors = lax.stop_gradient(factors_at(self.parts, moved.arrays))
 
         def polish(_: Any, now: tuple[Named, Elements]) -> tuple[Named, Elements]:
-            return self._move(*now, self._newton(factors, moved, now[0]), 1.0)
+            steps = self._newton(factors, moved.arrays, self._rests(now[0]))
+            return self._move(*now, steps, 1.0)
 
-        state, found = lax.fori_loop(0, _POLISH, polish, (state, found))
-        return Canonical(state, shifts, found, reached & self.balanced, reached, closed, shrunk)
+        state, found = lax.fori_loop(0, _POLISH, polish, (state, moved.elements))
+        attained, reached, closed = self._judged(fixed, moved)
+        return Canonical(state, shifts, found, attained, reached, closed, shrunk)
+
+    def _stepped(self, arrays: Named) -> Canonical:
+        """By the host: sweeps of closed forms where these converge, else Newton's method."""
+        one = jnp.ones(())
+        shifts, start, shrunk = {}, arrays, dict.fromkeys(arrays, one)
+        if self.shifts:
+            start, shifts, shrunk = self._shifts_out(arrays)
+        if not self.parts:
+            return self._unmoved(start, shifts, shrunk)
+        there, elements, (attained, reached, closed) = self._by_sweeps(start) or self._by_newton(start)
+        return Canonical(there, shifts, elements, attained, reached, closed, shrunk)
+
+    def _by_sweeps(self, start: Named) -> tuple[Named, Elements, Any] | None:
+        """Until the two sides of every family differ by rounding; nothing where that takes too many sweeps.
+
+        Every family meets its neighbours in part of its parameters only, so that sweeps mostly converge by themselves.
+        """
+        if not all(is_pair(family) for family in self.linear):
+            return None
+        now, elements, last, before = start, {}, math.inf, None
+        epsilon = float(jnp.finfo(jnp.result_type(*start.values())).eps)
+        for count in range(_MOST_SWEEPS):
+            now, device = self._swept(now)
+            found: dict[str, Any] = jax.device_get(device)
+            before = before or found
+            resolved = all(np.all(one.exact) for one in found.values())
+            if not resolved and count >= _SWEEPS:
+                return None
+            for family in self.linear:
+                g = found[family.name].element
+                own = elements.get(family.name)
+                elements[family.name] = g if own is None else family.group.compose(g, own)
+            rest = max(_imbalance(found[f.name].grams, self.characters.get(f.name, 0)) for f in self.linear)
+            if resolved and (rest <= 4 * epsilon or (rest <= 100 * epsilon and rest > last / 2)):
+                closed = not any(
+                    _lost(_spectra(before[f.name].grams, f), _spectra(found[f.name].grams, f), 1e3 * epsilon)
+                    for f in self.linear
+                    if f.name not in self.characters
+                )
+                closed, attained = jnp.asarray(closed), jnp.asarray(closed and self.balanced)
+                return now, {n: jnp.asarray(g) for n, g in elements.items()}, (attained, closed, closed)
+            if count > 2 and not rest < 0.7 * last:
+                return None
+            last = rest
+        return None
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _swept(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
+        return self._sweep(arrays)
+
+    def _by_newton(self, start: Named) -> tuple[Named, Elements, Any]:
+        """Until the moments are rounding, and one step more."""
+        now = self._started(start)
+        tolerance, damping = self._tolerance(start), 1.0
+        for _ in range(_STEPS):
+            if not (now.rest > tolerance and damping > _SHORTEST):
+                break
+            there, better = self._step(factors_at(self.parts, now.arrays), now, damping)
+            now, damping = (there, min(1.0, 4 * damping)) if better else (now, damping / 4)
+        judgement = self._judgement(start, now)
+        if now.rest > 0:
+            there, better = self._step(factors_at(self.parts, now.arrays), now, 1.0)
+            now = there if better else now
+        return now.arrays, now.elements, judgement
 
     @functools.partial(jax.jit, static_argnums=0)
     def shifted(self, arrays: Named) -> tuple[Named, Elements]:
@@ -131,68 +216,116 @@ class Gauge:
         point = act(self.linear, point, inverses(self.linear, found.scalings))
         return act(self.shifts[::-1], point, inverses(self.shifts, found.shifts))
 
-    def _start(self, arrays: Named) -> tuple[Named, Elements]:
+    # --- the start
+
+    def _without_shifts(self, arrays: Named) -> tuple[Named, Elements, Named]:
+        start, shifts = self.shifted(arrays)
+        return start, shifts, {name: _shrunk(array, start[name]) for name, array in arrays.items()}
+
+    def _unmoved(self, start: Named, shifts: Elements, shrunk: Named) -> Canonical:
+        yes = jnp.asarray(True)
+        return Canonical(start, shifts, {}, jnp.asarray(self.balanced), yes, yes, shrunk)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _shifts_out(self, arrays: Named) -> tuple[Named, Elements, Named]:
+        return self._without_shifts(arrays)
+
+    def _identities(self, arrays: Named) -> Elements:
+        dtype = jnp.result_type(*arrays.values())
+        return {f.name: jnp.asarray(f.group.identity(f.sizes, dtype)) for f in self.linear}
+
+    def _sweep(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
+        """One closed form for each family, and for each of its copies whether it was exact."""
+        found: dict[str, Balancing] = {}
+        for family in self.linear:
+            found[family.name] = balancing(family, arrays, self.characters.get(family.name, 0))
+            arrays = family.act(arrays, found[family.name].element)
+        return arrays, found
+
+    def _start(self, arrays: Named) -> Descent:
         """Sweeps of closed forms, family by family: one, or as many as it takes to resolve all Gram matrices.
 
         A copy of a family whose Gram matrices never are, because a direction is zero, starts where it is.
         """
-        dtype = jnp.result_type(*arrays.values())
+        if not any(_divides_matrices(family) for family in self.linear):
+            there, found = self._sweep(arrays)
+            return self._at(there, {name: one.element for name, one in found.items()})
 
         def sweep(state: tuple[Any, ...]) -> tuple[Any, ...]:
             count, arrays, elements, _ = state
-            exact: Elements = {}
-            for family in self.linear:
-                g, exact[family.name] = balancing(family, arrays, self.characters.get(family.name, 0))
-                arrays = family.act(arrays, g)
-                elements = {**elements, family.name: family.group.compose(g, elements[family.name])}
-            return count + 1, arrays, elements, exact
+            arrays, found = self._sweep(arrays)
+            composed = {f.name: f.group.compose(found[f.name].element, elements[f.name]) for f in self.linear}
+            return count + 1, arrays, composed, {name: one.exact for name, one in found.items()}
 
         def unresolved(state: tuple[Any, ...]) -> jax.Array:
             count, *_, exact = state
             return (count < _SWEEPS) & ~functools.reduce(jnp.logical_and, [jnp.all(e) for e in exact.values()])
 
+        dtype = jnp.result_type(*arrays.values())
         identities = {f.name: jnp.asarray(f.group.identity(f.sizes, dtype)) for f in self.linear}
         never = {f.name: jnp.zeros(_copies(f), bool) for f in self.linear}
         *_, elements, exact = lax.while_loop(unresolved, sweep, (0, arrays, identities, never))
         elements = {name: chosen(exact[name], g, identities[name]) for name, g in elements.items()}
-        return act(self.linear, arrays, elements), elements
+        return self._at(act(self.linear, arrays, elements), elements)
 
-    def _iterate(self, arrays: Named) -> tuple[Elements, Named, jax.Array]:
-        tolerance = 100 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
-        started, elements = self._start(arrays)
+    @functools.partial(jax.jit, static_argnums=0)
+    def _started(self, arrays: Named) -> Descent:
+        return self._start(arrays)
+
+    # --- Newton's method
+
+    def _tolerance(self, arrays: Named) -> float:
+        return 100 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
+
+    def _at(self, arrays: Named, elements: Elements) -> Descent:
+        rests = self._rests(arrays)
+        return Descent(arrays, elements, rests, self._rest(arrays, rests), self._value(arrays, elements))
+
+    def _trial(self, factors: Any, now: Descent, damping: Any) -> tuple[Descent, jax.Array]:
+        """Where a damped step leads, and whether that is better."""
+        direction = self._newton(factors, now.arrays, now.rests, far=True)
+        there = self._at(*self._move(now.arrays, now.elements, direction, damping))
+        better = there.value <= now.value + self._tolerance(now.arrays) * self._square(now.arrays)
+        return there, better & jnp.isfinite(there.rest)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _step(self, factors: Any, now: Descent, damping: Any) -> tuple[Descent, jax.Array]:
+        return self._trial(factors, now, damping)
+
+    def _iterate(self, start: Descent) -> Descent:
+        tolerance = self._tolerance(start.arrays)
 
         def going(state: tuple[Any, ...]) -> jax.Array:
-            count, _, _, rest, damping = state
-            return (count < _STEPS) & (rest > tolerance) & (damping > 1e-6)
+            count, now, damping = state
+            return (count < _STEPS) & (now.rest > tolerance) & (damping > _SHORTEST)
 
         def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            count, now, found, rest, damping = state
-            direction = self._newton(factors_at(self.parts, now), now, now, far=True)
-            there, further = self._move(now, found, direction, damping)
-            left = self._rest(there)
-            better = self._value(there, further) <= self._value(now, found) + tolerance * self._square(now)
-            better = better & jnp.isfinite(left)
-            keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
-            return (
-                count + 1,
-                keep(there, now),
-                keep(further, found),
-                jnp.where(better, left, rest),
-                jnp.where(better, jnp.minimum(1.0, 4 * damping), damping / 4),
-            )
+            count, now, damping = state
+            there, better = self._trial(factors_at(self.parts, now.arrays), now, damping)
+            now = jax.tree.map(lambda a, b: jnp.where(better, a, b), there, now)
+            return count + 1, now, jnp.where(better, jnp.minimum(1.0, 4 * damping), damping / 4)
 
-        first = (0, started, elements, self._rest(started), jnp.ones((), jnp.result_type(*arrays.values())))
-        _, moved, found, rest, _ = lax.while_loop(going, step, first)
-        return found, moved, rest <= 100 * tolerance
+        one = jnp.ones((), jnp.result_type(*start.arrays.values()))
+        return lax.while_loop(going, step, (0, start, one))[1]
 
-    def _newton(self, factors: Any, at: Named, arrays: Named, *, far: bool = False) -> Elements:
+    def _judged(self, before: Named, after: Descent) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Whether this is the least norm of the orbit; whether it was reached; whether no direction vanished."""
+        closed = self._closed(before, after.arrays)
+        reached = (after.rest <= 100 * self._tolerance(before)) & closed
+        return reached & self.balanced, reached, closed
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _judgement(self, before: Named, after: Descent) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return self._judged(before, after)
+
+    def _newton(self, factors: Any, at: Named, rests: list[Elements], *, far: bool = False) -> Elements:
         """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust.
 
         At a canonical representative the Gram operator maps self-adjoint generators to such. `far` from it, where a
         parameter is on both sides of a matrix, it does not, and their part of the solution may hardly descend.
         """
         steps: Elements = {}
-        for part, factored, rest in zip(self.parts, factors, self._rests(arrays), strict=True):
+        for part, factored, rest in zip(self.parts, factors, rests, strict=True):
             right = {name: -0.5 * value for name, value in rest.items()}
             alone = far and part.dimension <= _DENSE and any(_two_sided(family) for family in part.families)
             found = symmetric_solution(part, at, right) if alone else solver.solve(part, factored, at, right)
@@ -220,12 +353,12 @@ class Gauge:
             result.append(moments)
         return result
 
-    def _rest(self, arrays: Named) -> jax.Array:
+    def _rest(self, arrays: Named, rests: list[Elements]) -> jax.Array:
         """How far the moments are from where they should be, relative to the squared norms."""
         ratios = [
             functools.reduce(jnp.maximum, [jnp.linalg.norm(m.ravel()) for m in rest.values()])
             / jnp.where(size > 0, size, 1)
-            for rest, size in zip(self._rests(arrays), self._squares(arrays), strict=True)
+            for rest, size in zip(rests, self._squares(arrays), strict=True)
         ]
         return functools.reduce(jnp.maximum, ratios)
 
@@ -233,7 +366,7 @@ class Gauge:
         """Whether the moments are where they should be at a canonical representative: whether it was reached."""
         if not self.parts:
             return jnp.asarray(True)
-        return self._rest(arrays) <= 1e4 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
+        return self._rest(arrays, self._rests(arrays)) <= 1e4 * float(jnp.finfo(jnp.result_type(*arrays.values())).eps)
 
     def _squares(self, arrays: Named) -> list[jax.Array]:
         return [functools.reduce(jnp.add, [jnp.sum(arrays[n] ** 2) for n in part.moved]) for part in self.parts]
@@ -259,19 +392,38 @@ class Gauge:
         """
         answers = [jnp.asarray(True)]
         tolerance = 1e3 * float(jnp.finfo(jnp.result_type(*before.values())).eps)
-        vanished = lambda values: jnp.sum(values <= tolerance * jnp.max(values, -1, keepdims=True), -1)
         for family in self.linear:
             if self.characters.get(family.name, 0):
                 continue
             old, new = spectra(family, before), spectra(family, after)
-            if old is None or new is None:
-                continue
-            least = jnp.minimum(vanished(old[0]), vanished(old[1]))
-            answers.append(jnp.all(jnp.maximum(vanished(new[0]), vanished(new[1])) <= least))
+            if old is not None and new is not None:
+                answers.append(~_lost(old, new, tolerance))
         for part in self.parts:
             if part.dimension <= _DENSE and not all(is_pair(family) for family in part.families):
                 answers.append(_kernel(part, after) <= _kernel(part, before))
         return functools.reduce(jnp.logical_and, answers)
+
+
+def _lost(old: tuple[Any, Any], new: tuple[Any, Any], tolerance: float) -> Any:
+    """Whether more eigenvalues have vanished on a side than had on both before."""
+    gone = lambda values: (values <= tolerance * values.max(-1, keepdims=True)).sum(-1)
+    one, two = (gone(values) for values in old)
+    least = one - (one - two) * (one > two)
+    return ((gone(new[0]) > least) | (gone(new[1]) > least)).any()
+
+
+def _spectra(grams: tuple[np.ndarray, np.ndarray], family: Family) -> tuple[Any, ...]:
+    """As `balance.spectra`, of Gram matrices on the host."""
+    return tuple(np.linalg.eigvalsh(g) if family.group.layout == "matrix" else g[..., None] for g in grams)
+
+
+def _imbalance(grams: tuple[np.ndarray, np.ndarray], character: int) -> float:
+    """How far the Gram matrices are from balance, relative to both."""
+    left, right = grams
+    matrix = left.ndim > 1 and left.shape[-1] == left.shape[-2] > 1
+    unit = (np.eye(left.shape[-1]) if matrix else 1) if character else 0
+    size = float(np.linalg.norm(left) + np.linalg.norm(right))
+    return float(np.linalg.norm(left - right - character * unit)) / size if size else 0.0
 
 
 def _shrunk(before: jax.Array, after: jax.Array) -> jax.Array:
@@ -283,8 +435,12 @@ def _shrunk(before: jax.Array, after: jax.Array) -> jax.Array:
 
 def _copies(family: Family) -> tuple[int, ...]:
     """The shape of what a balancing element says of its copies."""
-    matrix = family.group.layout == "matrix" and is_pair(family)
-    return tuple(family.group.shape(family.sizes)[:-2]) if matrix else ()
+    return tuple(family.group.shape(family.sizes)[:-2]) if _divides_matrices(family) else ()
+
+
+def _divides_matrices(family: Family) -> bool:
+    """Whether its closed form divides by matrices, of which rounding may keep too little."""
+    return family.group.layout == "matrix" and is_pair(family)
 
 
 def _near_identity(family: Family, xi: jax.Array) -> jax.Array:

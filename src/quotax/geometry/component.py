@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.artifacts import ArraySpec
-from quotax.geometry.contraction import covelocity, label_sizes, velocity
+from quotax.geometry.contraction import apart, covelocity, label_sizes, velocity
 from quotax.geometry.vectors import Named
 from quotax.symmetry import Action, Group, O, Term
 
@@ -200,8 +200,7 @@ class Component:
         read: set[str] = set()
         for family in self.families:
             if not read.isdisjoint(family.moved):
-                # XLA would fuse sums over rows and over columns of one array into a loop that takes twice their time.
-                total, arrays, vectors = jax.lax.optimization_barrier((total, dict(arrays), dict(vectors)))
+                total, arrays, vectors = apart(total, arrays, vectors)
                 read.clear()
             total[family.name] = covelocities(family, arrays, vectors)
             read.update(family.moved)

@@ -140,7 +140,11 @@ class MixedMetric(System):
     """The geodesic equation of the mix metric."""
 
     names: tuple[str, ...]
-    reference: tuple[jax.Array, ...]
+    reference: tuple[jax.Array, ...] | None
+
+    def unwatched(self) -> MixedMetric:
+        """Without the reference."""
+        return MixedMetric(self.names, None)
 
     def rate(self, state: State) -> State:
         """The derivative of the state."""
@@ -155,8 +159,10 @@ class MixedMetric(System):
         (g, h), (a, b) = ([part[name] for name in self.names] for part in state)
         return dict(zip(self.names, (mix_acceleration(g, h, a, b), mix_acceleration(h, g, b, a)), strict=True))
 
-    def regularity(self, state: State) -> jax.Array:
+    def regularity(self, state: State) -> jax.Array | None:
         """The least singular value of a factor, relative to the start."""
+        if self.reference is None:
+            return None
         least = [_least(state[0][name]) / first for name, first in zip(self.names, self.reference, strict=True)]
         return jnp.minimum(*(jnp.min(x) for x in least))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,16 +10,16 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import GeometryError
-from quotax.geometry import gram, solver
+from quotax.geometry import solver
 from quotax.geometry.component import Component
 from quotax.geometry.paths import path_type
 from quotax.geometry.regularity import gram_regularity, references
+from quotax.geometry.roles import is_shift
+from quotax.geometry.skeleton import skeleton
 from quotax.geometry.trajectories import State, System, Trajectory, trajectory
 from quotax.geometry.vectors import Named, add, dot, norm
-
-_PASSES = 3
-"""A solution in floating point is repeated on what it left, as in a projection."""
-
+from quotax.geometry.vertical import Factors, factors_at
+from quotax.symmetry import O
 
 # --- canonical representatives
 
@@ -28,6 +29,7 @@ def kempf_ness(
     arrays: Mapping[str, jax.Array],
     velocity: Mapping[str, jax.Array],
     *,
+    factors: Factors | None = None,
     watch: bool = True,
     forward: bool = False,
 ) -> Trajectory:
@@ -42,11 +44,14 @@ def kempf_ness(
 
     The path leaves its domain where the orbit's dimension drops, the Gram matrix becoming singular. Looking for that
     takes eigenvalues at some forty points of the path; without `watch` the path goes on where nothing blows up.
-    `forward` is for derivatives in forward mode, which the path otherwise has in reverse mode only.
+    `forward` is for derivatives in forward mode, which the path otherwise has in reverse mode only. `factors` are those
+    at `arrays`, where they are known.
     """
     _check(parts)
-    reference = references(parts, jax.lax.stop_gradient(dict(arrays))) if watch else None
-    system = KempfNess(parts, reference)
+    fixed = jax.lax.stop_gradient(dict(arrays))
+    factors = jax.lax.stop_gradient(factors_at(parts, fixed) if factors is None else factors)
+    reference = references(parts, factors, fixed) if watch else None
+    system = KempfNess(parts, factors, reference)
     return trajectory(system, dict(arrays), dict(velocity), dict(velocity), forward=forward)
 
 
@@ -55,6 +60,7 @@ class KempfNess(System):
     """`c'' = -V Gram^-1 q(c')` on pairs of position and velocity."""
 
     parts: tuple[Component, ...]
+    factors: Factors
     reference: tuple[Any, ...] | None
 
     def rate(self, state: State) -> State:
@@ -65,15 +71,16 @@ class KempfNess(System):
         """Minus the vertical vector with the inner products `q` with the fields."""
         arrays, velocity = state
         bend = {name: jnp.zeros_like(array) for name, array in arrays.items()}
-        for part in self.parts:
-            factor = solver.factor(part, arrays)
-            right = _linear(part, velocity, velocity)
-            found = solver.solve(part, factor, arrays, right)
-            for _ in range(1, _PASSES):
-                rest = add(right, -1, gram.apply(part, solver.tensors(part, factor, arrays), arrays, found))
-                found = add(found, 1, solver.solve(part, factor, arrays, rest))
-            bend |= {name: -value for name, value in part.velocity(arrays, found).items()}
+        for bare, factor in zip(map(skeleton, self.parts), self.factors, strict=True):
+            here, speed = bare.numbered(arrays), bare.numbered(velocity)
+            found = solver.nearby(bare.part, factor, here, _linear(bare.part, speed, speed))
+            along = bare.named(bare.part.velocity(here, found), bare.parameters)
+            bend |= {name: -value for name, value in along.items()}
         return bend
+
+    def surely_inside(self, state: State) -> jax.Array:
+        """Whether the speed, which is constant, is within reach."""
+        return norm(state[1]) < reach(self.parts, self.factors, state[0])
 
     def velocity(self, state: State) -> Named:
         """The parameters' derivative."""
@@ -82,6 +89,10 @@ class KempfNess(System):
     def regularity(self, state: State) -> jax.Array | None:
         """How far the Gram matrices are from becoming singular."""
         return None if self.reference is None else gram_regularity(self.parts, self.reference, state[0])
+
+    def unwatched(self) -> KempfNess:
+        """Without the reference."""
+        return KempfNess(self.parts, self.factors, None)
 
     def drift(self, start: State, end: State) -> jax.Array:
         """The change of the speed and of the moments."""
@@ -94,10 +105,41 @@ class KempfNess(System):
         return worst
 
 
+_SHARE = 0.8
+"""What rounding leaves of a length that is known to be safe."""
+
+
+def reach(parts: tuple[Component, ...], factors: Factors, arrays: Named) -> jax.Array:
+    """A length within which no geodesic from these arrays leaves its domain; zero where nothing is known.
+
+    For a vertical `V(c0) xi` of length one, `|V(c) xi|` is at least `1 - |V(c - c0) xi|`, the fields being affine in c.
+    """
+    steep = jnp.zeros((), jnp.result_type(*arrays.values()))
+    for bare, factor in zip(map(skeleton, parts), factors, strict=True):
+        size = solver.slowest(bare.part, factor)
+        steep = jnp.maximum(steep, jnp.inf if size is None else size * _steepness(bare.part))
+    return _SHARE / steep
+
+
+def _steepness(part: Component) -> float:
+    """A bound on `|V(c) xi| / (|c| |xi|)`, counting what is linear in `c`.
+
+    `|sum_k a_k xi_k c_k|^2` over the terms of a target is at most their number times the sum of squares, in which a
+    family may meet a source several times. Coordinates of skew matrices are `|xi| / sqrt 2`.
+    """
+    terms = [(f, t) for f in part.families for t in f.terms or () if t.source is not None]
+    if not terms:
+        return 0.0
+    shared = max(Counter(t.target for _, t in terms).values())
+    met = max(Counter((f.name, t.source) for f, t in terms).values())
+    skew = 2 if any(isinstance(f.group, O) for f, _ in terms) else 1
+    return max(abs(t.coefficient) for _, t in terms) * (skew * shared * met) ** 0.5
+
+
 def _linear(part: Component, arrays: Named, vectors: Named) -> Named:
-    """`V(arrays)^T vectors` for the linear part of the fields."""
-    nothing = {name: jnp.zeros_like(array) for name, array in arrays.items()}
-    return add(part.covelocity(arrays, vectors), -1, part.covelocity(nothing, vectors))
+    """`V(arrays)^T vectors` for the linear part of the fields: of families that do more than shift."""
+    found = part.covelocity(arrays, vectors)
+    return {f.name: jnp.zeros_like(found[f.name]) if is_shift(f) else found[f.name] for f in part.families}
 
 
 def _moment(part: Component, arrays: Named) -> Named:
@@ -192,7 +234,20 @@ class Hamiltonian(System):
             return None
         return jnp.abs(self.boundary(state[0], *self.data) / self.first)
 
+    def forms(self) -> Any:
+        """The arrays of the metric."""
+        return self.data
+
+    def having(self, forms: Any) -> Hamiltonian:
+        """The same with other arrays."""
+        return Hamiltonian(self.sharp, self.boundary, forms, self.first)
+
+    def unwatched(self) -> Hamiltonian:
+        """Without the boundary."""
+        return Hamiltonian(self.sharp, None, self.data, None)
+
     def drift(self, start: State, end: State) -> jax.Array:
         """The change of the energy."""
-        before = self.energy(start)
-        return jnp.abs(self.energy(end) - before) / jnp.where(before > 0, before, 1)
+        # One state after the other: the metric is compiled once.
+        before, after = jax.lax.map(self.energy, jax.tree.map(lambda *x: jnp.stack(x), start, end))
+        return jnp.abs(after - before) / jnp.where(before > 0, before, 1)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.component import Component, Family, Named, split
-from quotax.geometry.contraction import Operand, contract, covelocity, label_sizes, velocity
+from quotax.geometry.contraction import Operand, apart, contract, covelocity, label_sizes, velocity
 from quotax.symmetry import Term
 
 _SMALL = 2**14
@@ -153,8 +153,7 @@ def data(part: Component, arrays: Mapping[str, jax.Array]) -> Data:
     held: list[jax.Array | None] = []
     for piece in structure(part) or ():
         held.append(_tensor(part, piece, arrays) if piece.formed else None)
-        # As in `Component.covelocity`: sums over different axes of one array are not to share a loop.
-        held, arrays = jax.lax.optimization_barrier((held, dict(arrays)))
+        held, arrays = apart(held, arrays)
     return tuple(held)
 
 

@@ -22,11 +22,12 @@ import jax.numpy as jnp
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.footing import Leading
-from quotax.geometry.geodesics import hamiltonian, kempf_ness
+from quotax.geometry.geodesics import hamiltonian, kempf_ness, reach
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
-from quotax.geometry.vectors import dot, norm, ravel, unravel
+from quotax.geometry.skeleton import skeleton
+from quotax.geometry.vectors import dot, length, norm, ravel, unravel
 from quotax.geometry.vertical import (
     Component,
     Family,
@@ -46,6 +47,17 @@ class Oriented(NamedTuple):
     data: Any
     margin: jax.Array
     loose: Mapping[str, str]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def compiled(metric: Metric, operation: str, data: Any, arrays: Named, *vectors: Named) -> Any:
+    """One of a metric's operations as one program."""
+    return getattr(metric, operation)(data, arrays, *vectors)
+
+
+@jax.jit
+def _less(v: Named, along: Named) -> Named:
+    return {name: v[name] - along[name] for name in v}
 
 
 class Metric(abc.ABC):
@@ -76,8 +88,7 @@ class Metric(abc.ABC):
 
     def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
         """What is left of `v` without its vertical part."""
-        along = self.vertical(data, arrays, v)
-        return {name: v[name] - along[name] for name in v}
+        return _less(v, self.vertical(data, arrays, v))
 
     def oriented(self, data: Any) -> Oriented | None:
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
@@ -89,7 +100,10 @@ class Metric(abc.ABC):
 
     def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
         """How much of the vertical part of `v` is left in its horizontal one: what a second projection still finds."""
-        return _second_projection(self, data, arrays, v)
+        one = self.vertical(data, arrays, v)
+        two = self.vertical(data, arrays, {name: v[name] - one[name] for name in v})
+        first, second = (norm(self.whiten(data, arrays, w)) for w in (one, two))
+        return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
 
     def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known.
@@ -97,6 +111,14 @@ class Metric(abc.ABC):
         The solution of an equation has derivatives in reverse mode, or `forward` ones.
         """
         return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
+
+    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+        """The geodesic of the horizontal vector `A^-1 e`."""
+        return self.path(data, arrays, self.unwhiten(data, arrays, e))
+
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
+        return jnp.zeros((), jnp.result_type(*arrays.values()))
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)
@@ -116,6 +138,19 @@ class Metric(abc.ABC):
     def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
         """The inner product of two tangent vectors."""
         return dot(self.whiten(data, arrays, u), self.whiten(data, arrays, v))
+
+    def norm(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        """The length of a tangent vector."""
+        return length(self.whiten(data, arrays, v))
+
+    def geodesic(self, data: Any, arrays: Named, v: Named) -> Path:
+        """The geodesic along the horizontal part of `v`."""
+        return self.path(data, arrays, self.horizontal(data, arrays, v))
+
+    @functools.cached_property
+    def alike(self) -> bool:
+        """Whether blocks of the network are alike, so that a program for one of them serves others."""
+        return len({skeleton(part).part for part in self.parts}) < len(self.parts)
 
     def flat(self, data: Any, arrays: Named, v: Named) -> Named:
         """The covector of a tangent vector, `A^T A v`."""
@@ -179,6 +214,10 @@ class Euclidean(Metric):
         """A straight line."""
         return straight(arrays, v)
 
+    def reach(self, data: Any, arrays: Named) -> jax.Array:
+        """It never leaves."""
+        return jnp.full((), jnp.inf, jnp.result_type(*arrays.values()))
+
     def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """By O'Neill's formula."""
         return flat_tensor(self.parts, arrays, x, y, z)
@@ -219,7 +258,7 @@ class MovingFrame(Metric):
 
     def prepare(self, arrays: Named) -> Frame:
         """The canonical representative, factored."""
-        return _prepare_frame(self, arrays)
+        return self.frame(self.gauge.canonical(arrays))
 
     def frame(self, found: Canonical) -> Frame:
         """The frame at a point whose canonical representative is known."""
@@ -245,8 +284,8 @@ class MovingFrame(Metric):
 
     def vertical(self, data: Frame, arrays: Named, v: Named) -> Named:
         """The projection at the canonical representative, carried back: the action maps orbits to orbits."""
-        there = vertical(self.parts, data.factors, data.canonical.arrays, self.whiten(data, arrays, v))
-        return self.unwhiten(data, arrays, there)
+        there = vertical(self.parts, data.factors, data.canonical.arrays, compiled(self, "whiten", data, arrays, v))
+        return compiled(self, "unwhiten", data, arrays, there)
 
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""
@@ -267,8 +306,21 @@ class MovingFrame(Metric):
         """Of a horizontal vector: among the canonical representatives where that is possible, carried back."""
         if not self.tangent:
             return super().path(data, arrays, v, forward=forward)
-        inner = kempf_ness(self.parts, data.canonical.arrays, self.whiten(data, arrays, v), forward=forward)
+        return self._among_canonical(data, self.whiten(data, arrays, v), forward=forward)
+
+    def ray(self, data: Frame, arrays: Named, e: Named) -> Path:
+        """Among the canonical representatives, where that is possible."""
+        return self._among_canonical(data, e) if self.tangent else super().ray(data, arrays, e)
+
+    def _among_canonical(self, data: Frame, e: Named, *, forward: bool = False) -> Path:
+        inner = kempf_ness(self.parts, data.canonical.arrays, e, factors=data.factors, forward=forward)
         return moved(inner, self.back, data)
+
+    def reach(self, data: Frame, arrays: Named) -> jax.Array:
+        """That among the canonical representatives."""
+        if not self.tangent:
+            return super().reach(data, arrays)
+        return reach(self.parts, data.factors, data.canonical.arrays)
 
     def curvature(self, data: Frame, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """At the canonical representative, by O'Neill's and Gauss's formulas where they hold."""
@@ -304,8 +356,8 @@ class MovingFrame(Metric):
         loose = {**self.orientation.loose, **self.gauge.unsettled}
         if self.orientation.trivial:
             return Oriented(data, jnp.ones(()), loose)
-        frame, margin = _orient_frame(self, data)
-        return Oriented(frame, margin, loose)
+        found, turns, orders, margin = _turned(self, data.canonical)
+        return Oriented(self.frame(found)._replace(turns=turns, orders=orders), margin, loose)
 
     def leading(self, data: Frame) -> Leading:
         """That of the frame."""
@@ -326,21 +378,8 @@ class MovingFrame(Metric):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _second_projection(metric: Metric, data: Any, arrays: Named, v: Named) -> jax.Array:
-    one = metric.vertical(data, arrays, v)
-    two = metric.vertical(data, arrays, {name: v[name] - one[name] for name in v})
-    first, second = (norm(metric.whiten(data, arrays, w)) for w in (one, two))
-    return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _prepare_frame(metric: MovingFrame, arrays: Named) -> Frame:
-    return metric.frame(metric.gauge.canonical(arrays))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _orient_frame(metric: MovingFrame, data: Frame) -> tuple[Frame, jax.Array]:
-    found = data.canonical
+def _turned(metric: MovingFrame, found: Canonical) -> tuple[Canonical, Named, Named, jax.Array]:
+    """A canonical representative in its orientation, the elements and orders that lead there, and the margin."""
     turned = metric.orientation(found.arrays)
     scalings, turns = dict(found.scalings), {}
     for family in metric.families:
@@ -348,9 +387,8 @@ def _orient_frame(metric: MovingFrame, data: Frame) -> tuple[Frame, jax.Array]:
             scalings[family.name] = family.group.compose(turned.elements[family.name], scalings[family.name])
         elif family.name in turned.elements:
             turns[family.name] = turned.elements[family.name]
-    there = metric.frame(found._replace(arrays=turned.arrays, scalings=scalings))
     margin = jnp.where(metric.gauge.settled(found.arrays), turned.margin, 0)
-    return there._replace(turns=turns, orders=turned.orders), margin
+    return found._replace(arrays=turned.arrays, scalings=scalings), turns, turned.orders, margin
 
 
 class Dense(Metric):

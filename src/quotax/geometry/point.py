@@ -12,12 +12,11 @@ import jax.numpy as jnp
 
 from quotax.geometry.footing import Footing, Ground, footing, grounded, verticality
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.vectors import dot
+from quotax.geometry.metrics import Metric, compiled
 from quotax.geometry.vertical import Named
 from quotax.trees import nest
 
 if TYPE_CHECKING:
-    from quotax.geometry.metrics import Metric
     from quotax.geometry.space import QuotientSpace
 
 
@@ -49,39 +48,38 @@ class Point:
 
     def vertical(self, v: Any) -> Any:
         """The part of `v` along the orbit."""
-        return nest(self._vertical(self._vectors(v, "v", "vertical(v)")))
+        return nest(self._run("vertical", self._vectors(v, "v", "vertical(v)")))
 
     def horizontal(self, v: Any) -> Any:
         """The part of `v` that leaves the orbit."""
-        return nest(self._metric.horizontal(self.data, self.arrays, self._vectors(v, "v", "horizontal(v)")))
+        return nest(self._run("horizontal", self._vectors(v, "v", "horizontal(v)")))
 
     # --- the metric
 
     def inner(self, u: Any, v: Any) -> jax.Array:
         """The inner product of two tangent vectors."""
         left, right = self._vectors(u, "u", "inner(u, v)"), self._vectors(v, "v", "inner(u, v)")
-        return self._metric.inner(self.data, self.arrays, left, right)
+        return self._run("inner", left, right)
 
     def norm(self, v: Any) -> jax.Array:
         """The length of a tangent vector."""
-        return length(self._metric.whiten(self.data, self.arrays, self._vectors(v, "v", "norm(v)")))
+        return self._run("norm", self._vectors(v, "v", "norm(v)"))
 
     def flat(self, v: Any) -> Any:
         """The covector `<v, .>`, as a tree of its entries."""
-        return nest(self._metric.flat(self.data, self.arrays, self._vectors(v, "v", "flat(v)")))
+        return nest(self._run("flat", self._vectors(v, "v", "flat(v)")))
 
     def sharp(self, covector: Any) -> Any:
         """The tangent vector that a covector (such as `jax.grad` of a loss) stands for: the metric's gradient."""
-        vectors = self._vectors(covector, "covector", "sharp(covector)")
-        return nest(self._metric.sharp(self.data, self.arrays, vectors))
+        return nest(self._run("sharp", self._vectors(covector, "covector", "sharp(covector)")))
 
     def whiten(self, v: Any) -> Any:
         """`A v`, where `<u, v> = (A u) . (A v)`."""
-        return nest(self._metric.whiten(self.data, self.arrays, self._vectors(v, "v", "whiten(v)")))
+        return nest(self._run("whiten", self._vectors(v, "v", "whiten(v)")))
 
     def unwhiten(self, e: Any) -> Any:
         """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
-        return nest(self._metric.unwhiten(self.data, self.arrays, self._vectors(e, "e", "unwhiten(e)")))
+        return nest(self._run("unwhiten", self._vectors(e, "e", "unwhiten(e)")))
 
     def oriented(self) -> OrientedPoint | None:
         """The same point with a whitening that follows the group, so that the same `e` is the same vector everywhere.
@@ -112,10 +110,16 @@ class Point:
 
     def geodesic(self, v: Any) -> Geodesic:
         """The geodesic along the horizontal part of `v`."""
-        vectors = self._vectors(v, "v", "geodesic(v)")
-        along = self._vertical(vectors)
-        horizontal = {name: vectors[name] - along[name] for name in vectors}
-        return Geodesic(self._metric.path(self.data, self.arrays, horizontal))
+        return Geodesic(self._run("geodesic", self._vectors(v, "v", "geodesic(v)")))
+
+    def ray(self, e: Any) -> Geodesic:
+        """The geodesic of `unwhiten(e)`, which is taken to be horizontal: `geodesic` projects."""
+        return Geodesic(self._run("ray", self._vectors(e, "e", "ray(e)")))
+
+    @property
+    def reach(self) -> jax.Array:
+        """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
+        return self._run("reach")
 
     # --- inside
 
@@ -123,8 +127,11 @@ class Point:
     def _metric(self) -> Metric:
         return self.space._metric
 
-    def _vertical(self, vectors: Named) -> Named:
-        return self._metric.vertical(self.data, self.arrays, vectors)
+    def _run(self, operation: str, *vectors: Named) -> Any:
+        """In one program; blocks of a network that are alike are projected by one that they share."""
+        if operation in ("vertical", "horizontal") and self._metric.alike:
+            return getattr(self._metric, operation)(self.data, self.arrays, *vectors)
+        return compiled(self._metric, operation, self.data, self.arrays, *vectors)
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")
@@ -154,12 +161,3 @@ class OrientedPoint(NamedTuple):
         if self.margin == 0:
             return "the canonical representative was not reached, or its orientation is not unique"
         return f"its orientation is hardly determined (margin {self.margin:.1e})"
-
-
-def length(v: Named) -> jax.Array:
-    """The Euclidean norm, of entries of any size; the norm of zero has gradient zero."""
-    largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(a), initial=0) for a in v.values()])
-    scale = jax.lax.stop_gradient(jnp.where(largest > 0, largest, 1))
-    scaled = {name: a / scale for name, a in v.items()}
-    square = dot(scaled, scaled)
-    return jnp.where(largest > 0, scale * jnp.sqrt(jnp.where(largest > 0, square, 1)), 0)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry import closed_forms, gram, roots
+from quotax.geometry import closed_forms, gram, roots, solver
 from quotax.geometry.component import Component
+from quotax.geometry.skeleton import skeleton
 from quotax.geometry.spectra import eigh
 
 _WHOLE = 256
@@ -41,9 +42,18 @@ class Weights(NamedTuple):
     rank: jax.Array
 
 
-def references(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> tuple[Any, ...]:
+def references(
+    parts: tuple[Component, ...], factors: tuple[solver.Factor, ...], arrays: Mapping[str, jax.Array]
+) -> tuple[Any, ...]:
     """What is compared with later, for every component."""
-    return tuple(_pencil(part, arrays) if _whole(part) else _blocks(part, arrays) for part in parts)
+    return tuple(
+        _blocks(part, arrays)
+        if not _whole(part)
+        else _held(factor.inverse)
+        if solver.method(skeleton(part).part) == "dense"
+        else _pencil(part, arrays)
+        for part, factor in zip(parts, factors, strict=True)
+    )
 
 
 def gram_regularity(
@@ -75,6 +85,11 @@ def _pencil(part: Component, arrays: Mapping[str, jax.Array]) -> Pencil:
     threshold = len(matrix) * jnp.finfo(matrix.dtype).eps * jnp.max(values, initial=0)
     weights = roots.reciprocal(values, threshold)
     return Pencil(scale[:, None] * vectors * jnp.sqrt(weights), jnp.sum(weights == 0))
+
+
+def _held(root: jax.Array) -> Pencil:
+    """From the root of the inverse, which is known; rows of zeros are directions that do not move."""
+    return Pencil(root.T, jnp.sum(jnp.all(root == 0, 1)))
 
 
 def _least(reference: Pencil, matrix: jax.Array) -> jax.Array:

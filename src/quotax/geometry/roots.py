@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from quotax.geometry.spectra import eigh, inverse_cholesky, triangle
 
-_LEAF = 160
+_LEAF = 400
 """Triangles of this size are left to LAPACK."""
 
 _STRIPS = 4
@@ -34,6 +34,20 @@ def spectral(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Ar
     return jnp.sqrt(weights)[:, None] * vectors.T * scale[None, :], jnp.sum(weights > 0)
 
 
+@jax.custom_batching.sequential_vmap
+def quickest(matrix: jax.Array) -> jax.Array:
+    """A root, of any form: by Cholesky's factorisation, or by eigenvalues where that meets rounding."""
+    root, safe = by_cholesky(matrix)
+    return jax.lax.cond(safe, lambda: root, lambda: spectral(matrix)[0])
+
+
+def by_cholesky(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The root by Cholesky's factorisation, and whether that did not meet rounding."""
+    matrix = jax.lax.stop_gradient(matrix)
+    inverse, safe, alive, scale = _factored(matrix, jnp.diagonal(matrix))
+    return alive[:, None] * inverse * scale[None, :], safe
+
+
 def triangular(root: jax.Array) -> jax.Array:
     """The lower triangular root of the same matrix: `root = Q L`, a QR decomposition of the columns from the last."""
     return triangle(jax.lax.stop_gradient(root)[:, ::-1])[::-1, ::-1]
@@ -42,17 +56,22 @@ def triangular(root: jax.Array) -> jax.Array:
 def regular(matrix: jax.Array, before: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
     """The same, lower triangular, by Cholesky's factorisation; by eigenvalues where it meets rounding."""
     matrix, before = jax.lax.stop_gradient((matrix, before))
-    diagonal = jnp.diagonal(matrix) if before is None else before
-    scale = _unit_scale(diagonal)
-    alive = (diagonal > 0).astype(matrix.dtype)
-    inverse = _cholesky(matrix * scale[:, None] * scale[None, :] + jnp.diag(1 - alive))
-    # The diagonal of the inverse root is 1 over Cholesky's; where the factorisation breaks down it holds NaN.
-    safe = jnp.all(jnp.diagonal(inverse) ** -2 > 10 * len(matrix) * float(jnp.finfo(matrix.dtype).eps))
+    inverse, safe, alive, scale = _factored(matrix, jnp.diagonal(matrix) if before is None else before)
     return jax.lax.cond(
         safe,
         lambda: (alive[:, None] * inverse * scale[None, :], jnp.sum(alive > 0)),
         lambda: (triangular((found := spectral(matrix, before))[0]), found[1]),
     )
+
+
+def _factored(matrix: jax.Array, diagonal: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """The inverse of Cholesky's factor at unit diagonal, whether it can be trusted, what is not zero, and the scale."""
+    scale = _unit_scale(diagonal)
+    alive = (diagonal > 0).astype(matrix.dtype)
+    inverse = _cholesky(matrix * scale[:, None] * scale[None, :] + jnp.diag(1 - alive))
+    # The diagonal of the inverse root is 1 over Cholesky's; where the factorisation breaks down it holds NaN.
+    safe = jnp.all(jnp.diagonal(inverse) ** -2 > 10 * len(matrix) * float(jnp.finfo(matrix.dtype).eps))
+    return inverse, safe, alive, scale
 
 
 def reciprocal(values: jax.Array, threshold: jax.Array | float) -> jax.Array:

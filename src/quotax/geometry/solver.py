@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry import closed_forms, coupled, elimination, gram, roots
+from quotax.geometry import closed_forms, coupled, elimination, gram, iterative, roots
 from quotax.geometry.component import Component, Named
-from quotax.geometry.vectors import add, dot
+from quotax.geometry.vectors import add, dot, ravel, traced, unravel
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
 
@@ -73,7 +73,7 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
     fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
-    inverse = _invert(part, *fixed)
+    inverse = _inverted(part, *fixed)
     if small(part):
         return Factor(held, inverse, None)
     passes = _passes(part, Factor(fixed[0], inverse, None), fixed[1])
@@ -91,11 +91,25 @@ def _held(part: Component, arrays: Named) -> gram.Data:
     return gram.data(part, arrays)
 
 
+def _inverted(part: Component, held: gram.Data, arrays: Named) -> Any:
+    """The solver's own data; of numbers that are known, eigenvalues are only compiled where they are needed."""
+    if method(part) == "dense" and not traced(arrays):
+        root, safe = _by_cholesky(part, held, arrays)
+        if safe:
+            return root
+    return _invert(part, held, arrays)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _by_cholesky(part: Component, held: gram.Data, arrays: Named) -> tuple[jax.Array, jax.Array]:
+    return roots.by_cholesky(gram.matrix(part, held, arrays))
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
     match method(part):
         case "dense":
-            return roots.spectral(gram.matrix(part, held, arrays))[0]
+            return roots.quickest(gram.matrix(part, held, arrays))
         case "elimination":
             return elimination.factor(part, held, arrays)
         case "iterative":
@@ -125,6 +139,38 @@ def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], ri
         return part.project(_inverse(part, fixed, here, part.project(b)))
 
     return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
+
+
+def nearby(part: Component, factored: Factor, arrays: Named, right: Named) -> Named:
+    """The same at arrays near those that are factored, as along a path: by conjugate gradients from the factors there.
+
+    One linear system, whose solution is differentiated, not the way to it.
+    """
+    if method(part) == "iterative":
+        return solve(part, factor(part, arrays), arrays, right)
+    held = gram.data(part, arrays)
+    matvec = lambda elements: gram.apply(part, held, arrays, elements)
+    fixed, here, start = jax.lax.stop_gradient((held, dict(arrays), factored))
+
+    def invert(_: Callable[[Named], Named], b: Named) -> Named:
+        named = lambda x: part.project(unravel(b, x))
+        product = lambda x: ravel(gram.apply(part, fixed, here, named(x)))
+        inverse = lambda x: ravel(part.project(_inverse(part, start, here, named(x))))
+        return named(iterative.conjugate_gradients(product, inverse, ravel(part.project(b))))
+
+    return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
+
+
+def slowest(part: Component, factored: Factor) -> jax.Array | None:
+    """A bound on the coordinates of a vertical vector of length one: on the inverse's root; nothing where unknown."""
+    if method(part) == "dense":
+        inverse = factored.inverse.T @ factored.inverse
+        size = jnp.linalg.norm(inverse)
+        square = inverse @ (inverse / size)
+        # The largest eigenvalue is at most the fourth root of the norm of the fourth power.
+        return size**0.375 * jnp.linalg.norm(square @ (square / size)) ** 0.125
+    weights = factored.inverse.weights if method(part) == "separate" else None
+    return None if weights is None else jnp.sqrt(jnp.max(weights, initial=0))
 
 
 def solve_flat(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: jax.Array) -> jax.Array:

@@ -17,10 +17,11 @@ from jax.core import Tracer
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
 from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
-from quotax.geometry.canonical import Gauge, gauge
+from quotax.geometry.canonical import Canonical, Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.logarithm import Log
+from quotax.geometry.memory import Memory
 from quotax.geometry.metrics import Euclidean, Metric
 from quotax.geometry.point import Point
 from quotax.geometry.roles import is_shift
@@ -79,6 +80,7 @@ class QuotientSpace:
         self._certify_metric = certify_metric
         self._metric = metric
         self._parts = components(families)
+        self._last = Memory()
 
     @functools.cached_property
     def metric_certificate(self) -> Certificate:
@@ -172,8 +174,11 @@ class QuotientSpace:
         return path.end
 
     def _point(self, params: Any, call: str, *, warn: bool = True) -> Point:
-        arrays = self._arrays(params, call)
-        data = self._metric.prepare(arrays)
+        arrays, data = self._last.recalled(self._checked(params, "params", call))
+        if data is None:
+            arrays = self._arrays(params, call)
+            data = self._metric.prepare(arrays)
+            self._last.remember(arrays, data)
         leading = self._metric.leading(data) if warn else None
         if leading is not None:
             self._warn_unless(leading.found.reached, call)
@@ -247,6 +252,12 @@ class QuotientSpace:
         """
         arrays = self._arrays(params, "space.canonical(params)")
         found = self._gauge.canonical(arrays)
+        there, element = self._represented(arrays, found)
+        return Representative(nest(there), element, found.attained)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _represented(self, arrays: Named, found: Canonical) -> tuple[Named, dict[str, jax.Array]]:
+        """The arrays moved by one element for each family, in the order in which families act."""
         element: dict[str, jax.Array] = {}
         for family in self.families:
             if family.name in found.scalings:
@@ -256,7 +267,7 @@ class QuotientSpace:
             else:
                 continue
             arrays = family.act(arrays, element[family.name])
-        return Representative(nest(arrays), element, found.attained)
+        return arrays, element
 
     # --- between two points
 

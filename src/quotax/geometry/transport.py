@@ -9,6 +9,7 @@ Where the metric is Euclidean, and among canonical representatives (see `curvatu
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,6 +19,8 @@ from quotax.geometry.between import Between, BetweenAbsorbed
 from quotax.geometry.curvature import Riemannian, christoffel, flat_change, flat_tensor, tensor
 from quotax.geometry.geodesics import kempf_ness
 from quotax.geometry.metrics import Metric, MovingFrame
+from quotax.geometry.paths import path_type
+from quotax.geometry.trajectories import Equation, State, flow
 from quotax.geometry.vertical import Named
 
 
@@ -32,23 +35,11 @@ def transport(metric: Metric, arrays: Named, direction: Named, v: Named) -> Name
     data = metric.prepare(arrays)
     direction, v = (_horizontal(metric, data, arrays, w) for w in (direction, v))
     if metric.euclidean:
-
-        def turn(t: Any, z: Named, _: Any) -> Named:
-            there = {name: arrays[name] + t * direction[name] for name in arrays}
-            return _negative(flat_change(metric.parts, there, direction, z))
-
-        return _solve(turn, v, None)
+        return _along(Line(), (arrays, direction), v, functools.partial(_flat_law, metric.parts))
     if isinstance(metric, MovingFrame) and metric.tangent:
-        here = data.canonical.arrays
-        path = kempf_ness(metric.parts, here, metric.whiten(data, arrays, direction))
-
-        def rate(t: Any, state: Any, system: Any) -> Any:
-            origin, z = state
-            return _rate(path, system, origin), _negative(
-                flat_change(metric.parts, origin[0], _velocity(path, system, origin), z)
-            )
-
-        z = _solve(rate, (path.origin, metric.whiten(data, arrays, v)), path.system)[1]
+        along, vector = (metric.whiten(data, arrays, w) for w in (direction, v))
+        path = kempf_ness(metric.parts, data.canonical.arrays, along, factors=data.factors, watch=False)
+        z = _along(path.system, path.origin, vector, functools.partial(_flat_law, metric.parts), path.duration)
         # The frame of the end is that of the start: the canonical path is moved by the inverse of one element.
         end = metric.back(data, path.end)
         return metric.unwhiten(_at(metric, data, path.end), end, z)
@@ -87,12 +78,7 @@ def derivative_above(riemannian: Riemannian, arrays: Named, h: Named, x: Named, 
 def transport_above(metric: Metric, riemannian: Riemannian, arrays: Named, direction: Named, v: Named) -> Named:
     """`v` transported along the geodesic of `direction`, by Hamilton's equations and derivatives of the metric."""
     path: Any = Metric.path(metric, metric.prepare(arrays), arrays, direction)
-
-    def rate(t: Any, state: Any, system: Any) -> Any:
-        origin, z = state
-        return _rate(path, system, origin), _drift(riemannian, origin[0], _velocity(path, system, origin), z)
-
-    return _solve(rate, (path.origin, v), path.system)[1]
+    return _along(path.system, path.origin, v, functools.partial(_drift, riemannian), path.duration)
 
 
 def _drift(riemannian: Riemannian, arrays: Named, velocity: Named, z: Named) -> Named:
@@ -115,30 +101,66 @@ def _negative(v: Named) -> Named:
     return {name: -array for name, array in v.items()}
 
 
-def _rate(path: Any, system: Any, origin: Any) -> Any:
-    return jax.tree.map(lambda rate: path.duration * rate, system.rate(origin))
+def _flat_law(parts: Any, arrays: Named, velocity: Named, z: Named) -> Named:
+    return _negative(flat_change(parts, arrays, velocity, z))
 
 
-def _velocity(path: Any, system: Any, origin: Any) -> Named:
-    return {name: path.duration * rate for name, rate in system.velocity(origin).items()}
+# --- along a path
 
 
-def _solve(rate: Any, start: Any, arguments: Any) -> Any:
-    """The solution at t = 1 of `y' = rate(t, y, arguments)`."""
-    import diffrax  # its import takes longer than quotax's own
+@path_type()
+class Line(Equation):
+    """Straight lines, as pairs of position and velocity."""
 
-    dtype = jnp.result_type(*jax.tree.leaves(start))
-    tolerance = 1e-11 if jnp.finfo(dtype).bits >= 64 else 1e-6
-    solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(rate),
-        diffrax.Dopri8(),
-        t0=jnp.zeros((), dtype),
-        t1=jnp.ones((), dtype),
-        dt0=jnp.asarray(0.05, dtype),
-        y0=start,
-        args=arguments,
-        stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
-        max_steps=2048,
-        throw=False,
+    def rate(self, state: State) -> State:
+        """A constant velocity."""
+        return state[1], {name: jnp.zeros_like(array) for name, array in state[1].items()}
+
+    def velocity(self, state: State) -> Named:
+        """The second half."""
+        return state[1]
+
+
+@path_type(static=("law",))
+class Along(Equation):
+    """A path, both halves of its state in one, and a vector `z' = law(position, velocity, z)` that it carries."""
+
+    path: Any
+    duration: jax.Array
+    law: Callable[[Named, Named, Named], Named]
+
+    def rate(self, state: State) -> State:
+        """The derivatives of the path and of the vector."""
+        halves = _halves(state[0])
+        rates = self.path.rate(halves)
+        velocity = {name: self.duration * v for name, v in self.path.velocity(halves).items()}
+        return _joined(*({n: self.duration * r for n, r in half.items()} for half in rates)), self.law(
+            halves[0], velocity, state[1]
+        )
+
+    def forms(self) -> Any:
+        """Those of the path."""
+        return self.path.forms()
+
+    def having(self, forms: Any) -> Along:
+        """Along the path with other such arrays."""
+        return Along(self.path.having(forms), self.duration, self.law)
+
+
+def _along(path: Any, origin: State, v: Named, law: Any, duration: Any = 1.0) -> Named:
+    """`v` carried to the end of the path that starts so."""
+    dtype = jnp.result_type(*origin[0].values())
+    equation = Along(path, jnp.asarray(duration, dtype), law)
+    return flow(equation, (_joined(*origin), v), jnp.ones((), dtype))[0][1]
+
+
+def _joined(position: Named, other: Named) -> Named:
+    return {f"position {n}": a for n, a in position.items()} | {f"other {n}": a for n, a in other.items()}
+
+
+def _halves(both: Named) -> State:
+    position, other = (
+        {name.removeprefix(own): array for name, array in both.items() if name.startswith(own)}
+        for own in ("position ", "other ")
     )
-    return jax.tree.map(lambda x: x[-1], solution.ys)
+    return position, other

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 Named = dict[str, jax.Array]
 """Arrays by name: of parameters, or, for algebra elements, of families."""
@@ -21,6 +23,15 @@ def norm(a: Any) -> jax.Array:
     """The Euclidean norm of a tree of arrays, with derivative zero at zero."""
     square = _sum((array, array) for array in jax.tree.leaves(a))
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+
+
+def length(v: Named) -> jax.Array:
+    """The Euclidean norm, of entries of any size; the norm of zero has gradient zero."""
+    largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(a), initial=0) for a in v.values()])
+    scale = jax.lax.stop_gradient(jnp.where(largest > 0, largest, 1))
+    scaled = {name: a / scale for name, a in v.items()}
+    square = dot(scaled, scaled)
+    return jnp.where(largest > 0, scale * jnp.sqrt(jnp.where(largest > 0, square, 1)), 0)
 
 
 def add(a: Mapping[str, jax.Array], factor: jax.Array | float, b: Mapping[str, jax.Array]) -> Named:
@@ -45,3 +56,8 @@ def unravel(like: Mapping[str, Any], vector: jax.Array) -> Named:
 def _sum(pairs: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     products = [jnp.vdot(x, y, precision="highest") for x, y in pairs]
     return sum(products[1:], start=products[0])
+
+
+def traced(arrays: Mapping[str, Any]) -> bool:
+    """Whether something is traced: an array, or, as under `jit`, whatever is computed here."""
+    return any(isinstance(array, Tracer) for array in (*arrays.values(), jnp.zeros(())))
