@@ -57,12 +57,15 @@ class Between:
         turning = tuple(f for f in families if f.group.continuous)
         self.turning = Plan(turning) if any(block for block in Plan(turning).blocks) else None
 
-    @functools.partial(jax.jit, static_argnums=(0, 3))
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
         """`arrays` moved close to `reference`, the search between canonical representatives, and whether these are."""
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
-        return self.gauge.back(here, found.arrays), found, there.reached & here.reached
+        return self._back(here, found.arrays), found, there.reached & here.reached
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def _back(self, here: Canonical, arrays: Named) -> Named:
+        return self.gauge.back(here, arrays)
 
     @functools.partial(jax.jit, static_argnums=0)
     def logarithm(self, arrays: Named, other: Named) -> Log:

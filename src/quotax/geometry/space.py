@@ -19,6 +19,7 @@ from quotax.errors import ConvergenceError, DomainError, GeometryError, Invarian
 from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.canonical import Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
+from quotax.geometry.choice import suspects
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.logarithm import Log
 from quotax.geometry.metrics import Euclidean, Metric
@@ -66,6 +67,8 @@ class QuotientSpace:
         certificates: Sequence[Certificate],
         metric: Metric,
         certify_metric: Callable[[], Certificate],
+        *,
+        left_out: Mapping[str, str] | None = None,
     ) -> None:
         """Use `quotax.quotient`, which lowers and certifies the symmetries and the metric first."""
         names = [family.name for family in families]
@@ -76,6 +79,7 @@ class QuotientSpace:
         self.specs = specs
         self.families = tuple(families)
         self.certificates = tuple(certificates)
+        self.left_out = dict(left_out or {})  # what a derived group holds and this space does not divide by, and why
         self._certify_metric = certify_metric
         self._metric = metric
         self._parts = components(families)
@@ -351,7 +355,9 @@ class QuotientSpace:
         return self._metric.sectional(point.data, point.arrays, *vectors)
 
     def _needs_invariance(self, call: str) -> None:
-        if not self.metric_certificate:
+        # Where structure says that the metric is invariant, nothing waits for the numbers that might refute it.
+        known = "metric_certificate" in self.__dict__ or suspects(self._metric, self.families)
+        if known and not self.metric_certificate:
             raise InvarianceError(
                 f"`{call}` is a quantity of the quotient, and the {self.metric_name} metric has none: it is not "
                 f"invariant ({self.metric_certificate.status}: {'; '.join(self.metric_certificate.steps)}). "
@@ -411,7 +417,9 @@ class QuotientSpace:
     def __repr__(self) -> str:
         """Dimensions and families."""
         names = ", ".join(f"{family.name}: {family.group}" for family in self.families)
-        return f"QuotientSpace of {self.network!r} by {names or 'nothing'} ({self.metric_name} metric)"
+        left = "; ".join(f"{name}, as {reason}" for name, reason in self.left_out.items())
+        missing = f", without {left}" if left else ""
+        return f"QuotientSpace of {self.network!r} by {names or 'nothing'} ({self.metric_name} metric){missing}"
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["params", "element", "attained"], meta_fields=[])
