@@ -250,20 +250,18 @@ def _noise(plan: Plan, task: Task, normal: Callable[..., Any]) -> Named:
 def _from_host(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> Match:
     # NumPy's numbers need no program.
     rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
-    distances, best = np.full(count, np.inf, task.bound.dtype), None
+    distances, tried = np.full(count, np.inf, task.bound.dtype), []
     for index in range(count):
         if index == 0:
             start = _inwards_start(plan, task)
         else:
             start = _neutral(plan, task) if index == 1 else _random_start(plan, _noise(plan, task, rng.standard_normal))
-        distance, *found = _attempt(plan, task, start, sweeps)
-        distances[index] = distance
-        if best is None or distances[index] < np.min(distances[:index]):
-            best = (distance, *found)
+        tried.append(_attempt(plan, task, start, sweeps))
+        distances[index] = tried[-1][0]
         if distances[index] <= task.near:
             break
-    assert best is not None
-    return Match(*best[1:], best[0], min(task.bound, best[0]), jnp.asarray(distances))
+    distance, elements, moved = tried[int(np.argmin(distances))]
+    return Match(elements, moved, distance, jnp.asarray(min(task.bound, distance)), jnp.asarray(distances))
 
 
 def _from_device(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
@@ -319,22 +317,28 @@ def _descend(plan: Plan, elements: Named, arrays: Named, reference: Named, sweep
     names = tuple(dict.fromkeys(name for block in layout.blocks for name in block.touches))
     scale = sum(jnp.sum(arrays[n] ** 2) + jnp.sum(reference[n] ** 2) for n in names)
     eps = jnp.finfo(jnp.result_type(*arrays.values())).eps
+    squares = lambda names, elements: {n: layout.square([n], elements, arrays, reference) for n in names}
+    total = lambda parts: sum(parts.values(), jnp.zeros((), jnp.result_type(*arrays.values())))
 
-    def sweep(state: tuple[Named, jax.Array, jax.Array, jax.Array]) -> tuple[Named, jax.Array, jax.Array, jax.Array]:
+    def sweep(state: tuple[Named, Named, jax.Array, jax.Array]) -> tuple[Named, Named, jax.Array, jax.Array]:
         elements, now, _, count = state
+        before = total(now)
         for cluster in plan.clusters:
             for hold in _HOLDS if cluster.curved(cluster.names) else (0.0,):
                 tried = layout.step(cluster, cluster.names, elements, arrays, reference, hold)
-                old, new = (layout.square(cluster.names, e, arrays, reference) for e in (elements, tried))
-                elements = {n: jnp.where(new < old, tried[n], elements[n]) for n in elements}
-        return elements, layout.square(names, elements, arrays, reference), now, count + 1
+                there = squares(cluster.names, tried)
+                better = total(there) < total({n: now[n] for n in there})
+                elements = {n: jnp.where(better, tried[n], elements[n]) for n in elements}
+                now = now | {n: jnp.where(better, there[n], now[n]) for n in there}
+        return elements, now, before, count + 1
 
-    def going(state: tuple[Named, jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        _, now, before, count = state
+    def going(state: tuple[Named, Named, jax.Array, jax.Array]) -> jax.Array:
+        _, parts, before, count = state
+        now = total(parts)
         return (count < sweeps) & (now < before * (1 - 10 * eps)) & (now > eps**2 * jnp.asarray(scale))
 
-    now = layout.square(names, elements, arrays, reference)
-    return jax.lax.while_loop(going, sweep, (elements, now, jnp.full_like(now, jnp.inf), jnp.asarray(0)))[0]
+    now = squares(names, elements)
+    return jax.lax.while_loop(going, sweep, (elements, now, jnp.full_like(total(now), jnp.inf), jnp.asarray(0)))[0]
 
 
 def _translated(plan: Plan, elements: Named, arrays: Named, reference: Named) -> Named:

@@ -6,8 +6,8 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,11 @@ from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.canonical import Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
 from quotax.geometry.choice import suspects
+from quotax.geometry.distance import Distance
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.logarithm import Log
-from quotax.geometry.metrics import Euclidean, Metric
+from quotax.geometry.logarithm import DENSE, Log
+from quotax.geometry.metrics import Metric
+from quotax.geometry.patience import Patience
 from quotax.geometry.point import Point
 from quotax.geometry.roles import is_shift
 from quotax.geometry.vertical import Family, Named, components, coordinates, factors_at, rank
@@ -281,42 +283,98 @@ class QuotientSpace:
         moved, found, attained = self._between.aligned(arrays, goal, starts)
         return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
 
-    def logarithm(self, params: Any, other: Any) -> Log:
-        """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`."""
+    def logarithm(
+        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
+    ) -> Log:
+        """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`.
+
+        Geodesics are shot until one arrives, for `budget` seconds at most (under jit to the end). What is left is told
+        to `progress`, or to standard error once two seconds have passed.
+        """
         call = "space.log(params, other)"
         self._needs_invariance(call)
-        found = self._between.logarithm(self._arrays(params, call), self._arrays(other, call, "other"))
+        arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
+        found = self._between.logarithm(arrays, goal, Patience("space.log", budget, progress))
         return found._replace(vector=nest(found.vector))
 
-    def log(self, params: Any, other: Any) -> Any:
+    def log(
+        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
+    ) -> Any:
         """The horizontal vector whose geodesic leads from `params` into the orbit of `other`.
 
-        Raises `ConvergenceError` when none is found; under jit, where nothing can be raised, ask `logarithm` for `.ok`.
+        Raises `ConvergenceError` when none is found within `budget` seconds; under jit, where nothing can be raised,
+        ask `logarithm` for `.ok`.
         """
-        found = self.logarithm(params, other)
-        _refuse_without_geodesic(found)
+        found = self.logarithm(params, other, budget=budget, progress=progress)
+        if not isinstance(found.ok, Tracer) and not found.ok:
+            raise ConvergenceError(f"`space.log(params, other)`: {_unfinished(found, budget)}")
         self._warn_unless(found.attained, "space.log(params, other)")
         return found.vector
 
-    def dist(self, params: Any, other: Any) -> jax.Array:
-        """The distance of two orbits, the length of `log`; infinite under jit when no geodesic was found.
+    def distance(
+        self,
+        params: Any,
+        other: Any,
+        *,
+        method: Literal["bracket", "geodesic"] = "bracket",
+        budget: float = 60.0,
+        progress: Callable[[str], Any] | None = None,
+    ) -> Distance:
+        """What is known of the distance of two orbits: `lower <= distance <= upper`, and what that rests on.
 
-        The chord between aligned representatives is the distance above a flat space, and where it is zero.
+        The bracket comes from the alignment, in the time of that and of seven projections. `method="geodesic"` shoots
+        besides, for `budget` seconds at most, and `value` is then the length of the geodesic, if one arrives.
         """
-        self._needs_invariance("space.dist(params, other)")
-        aligned = self.alignment(other, params)
-        chord = aligned.distance
-        self._warn_unless(aligned.attained, "space.dist(params, other)")
-        flat = isinstance(self._metric, Euclidean)
-        if flat or (not isinstance(chord, Tracer) and chord <= self._rounding(params)):
-            return chord
-        found = self.logarithm(params, other)
-        _refuse_without_geodesic(found)
-        return jnp.where(found.ok, self.norm(params, found.vector), jnp.inf)
+        call = "space.distance(params, other)"
+        self._needs_invariance(call)
+        if method not in ("bracket", "geodesic"):
+            raise GeometryError(f"`{call}`: method must be 'bracket' or 'geodesic', got {method!r}.")
+        arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
+        known = self._between.bracket(arrays, goal)
+        self._warn_unless(known.attained, call)
+        if method == "bracket" or (not isinstance(known.value, Tracer) and self._exact(known, params)):
+            return known
+        found = self.logarithm(params, other, budget=budget, progress=progress)
+        length = self.norm(params, found.vector)
+        upper = length + (1e3 * jnp.finfo(length.dtype).eps + 2 * found.residual) * jnp.linalg.norm(self.ravel(params))
+        shorter = found.ok & (length < known.upper)
+        arrived = isinstance(found.ok, Tracer) or bool(found.ok)
+        return replace(
+            known,
+            value=jnp.where(shorter, jnp.minimum(length, known.value), known.value),
+            upper=jnp.where(shorter, jnp.minimum(upper, known.upper), known.upper),
+            geodesic=shorter,
+            reason=known.reason if arrived else f"{known.reason}; {_unfinished(found, budget)}",
+        )
 
-    def _rounding(self, params: Any) -> jax.Array:
+    def dist(
+        self,
+        params: Any,
+        other: Any,
+        *,
+        method: Literal["bracket", "geodesic"] | None = None,
+        budget: float = 60.0,
+        progress: Callable[[str], Any] | None = None,
+    ) -> jax.Array:
+        """The distance of two orbits, as one number: the `value` of `distance`.
+
+        With up to 300 parameters that is the length of `log`, by default. With more it is the length of the shortest
+        path found, unless `method="geodesic"` asks for a geodesic: never below the distance, and zero on one orbit;
+        `distance` says by how much it may be above. Where no geodesic arrives within the budget, the path's length is
+        all there is, and a warning says so; under jit the result is then infinite.
+        """
+        method = method or ("geodesic" if self.network.num_parameters <= DENSE else "bracket")
+        found = self.distance(params, other, method=method, budget=budget, progress=progress)
+        if method == "geodesic" and isinstance(found.geodesic, Tracer):
+            return jnp.where(found.geodesic, found.value, jnp.inf)
+        if method == "geodesic" and not found.geodesic and not self._exact(found, params):
+            warnings.warn(f"`space.dist(params, other)`: {found.reason}.", MetricWarning, stacklevel=2)
+        return found.value
+
+    def _exact(self, known: Distance, params: Any) -> bool:
+        """Whether there is nothing to shoot for: above a flat space, and on one orbit."""
         flat = self.ravel(params)
-        return 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)
+        return bool(known.geodesic | (known.upper <= 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)))
 
     # --- conserved quantities
 
@@ -432,9 +490,8 @@ class Representative:
     attained: jax.Array
 
 
-def _refuse_without_geodesic(found: Log) -> None:
-    if not isinstance(found.ok, Tracer) and not found.ok:
-        raise ConvergenceError(
-            "`space.log(params, other)`: no geodesic was found that ends in the orbit of other; the best one ends "
-            f"at a relative distance of {float(found.residual):.2g}. `space.alignment` compares without geodesics."
-        )
+def _unfinished(found: Log, budget: float) -> str:
+    return (
+        f"no geodesic was found in {budget:g} s that ends in the orbit of other; the best one ends at a relative "
+        f"distance of {float(found.residual):.2g}. `space.distance` brackets the distance without one"
+    )
