@@ -176,10 +176,14 @@ def match(
     count = 1 if plan.solved else max(starts, 1)
     arrays, reference = dict(arrays), dict(reference)
     task = _task(plan, arrays, reference)
-    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((task, key)))
-    if not traced:
-        return _from_host(plan, task, key, count, sweeps)
-    distances, elements = _from_device(plan, task, key, count, sweeps)
+    traced = lambda *trees: any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+    if traced(task, key):
+        distances, elements = _from_device(plan, task, key, count, sweeps)
+    else:
+        found = _from_host(plan, task, key, count, sweeps)
+        if not traced(arrays, reference):
+            return found
+        distances, elements = found.starts, found.elements
     elements = jax.lax.stop_gradient(elements)
     moved = plan.act(arrays, elements)
     distance = _distance(moved, reference)

@@ -293,8 +293,15 @@ class QuotientSpace:
         """
         call = "space.log(params, other)"
         self._needs_invariance(call)
+        return self._logarithm(call, params, other, budget, progress)
+
+    def _logarithm(
+        self, call: str, params: Any, other: Any, budget: float, progress: Callable[[str], Any] | None
+    ) -> Log:
+        if not budget > 0:
+            raise GeometryError(f"`{call}`: budget is in seconds and must be positive, got {budget!r}.")
         arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
-        found = self._between.logarithm(arrays, goal, Patience("space.log", budget, progress))
+        found = self._between.logarithm(arrays, goal, Patience(call.partition("(")[0], budget, progress))
         return found._replace(vector=nest(found.vector))
 
     def log(
@@ -325,7 +332,11 @@ class QuotientSpace:
         The bracket comes from the alignment, in the time of that and of seven projections. `method="geodesic"` shoots
         besides, for `budget` seconds at most, and `value` is then the length of the geodesic, if one arrives.
         """
-        call = "space.distance(params, other)"
+        return self._distance("space.distance(params, other)", params, other, method, budget, progress)
+
+    def _distance(
+        self, call: str, params: Any, other: Any, method: str, budget: float, progress: Callable[[str], Any] | None
+    ) -> Distance:
         self._needs_invariance(call)
         if method not in ("bracket", "geodesic"):
             raise GeometryError(f"`{call}`: method must be 'bracket' or 'geodesic', got {method!r}.")
@@ -334,7 +345,7 @@ class QuotientSpace:
         self._warn_unless(known.attained, call)
         if method == "bracket" or (not isinstance(known.value, Tracer) and self._exact(known, params)):
             return known
-        found = self.logarithm(params, other, budget=budget, progress=progress)
+        found = self._logarithm(call, params, other, budget, progress)
         length = self.norm(params, found.vector)
         upper = length + (1e3 * jnp.finfo(length.dtype).eps + 2 * found.residual) * jnp.linalg.norm(self.ravel(params))
         shorter = found.ok & (length < known.upper)
@@ -364,11 +375,14 @@ class QuotientSpace:
         all there is, and a warning says so; under jit the result is then infinite.
         """
         method = method or ("geodesic" if self.network.num_parameters <= DENSE else "bracket")
-        found = self.distance(params, other, method=method, budget=budget, progress=progress)
-        if method == "geodesic" and isinstance(found.geodesic, Tracer):
-            return jnp.where(found.geodesic, found.value, jnp.inf)
+        call = "space.dist(params, other)"
+        if method == "geodesic" and any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, other))):
+            self._needs_invariance(call)
+            shot = self._logarithm(call, params, other, budget, progress)
+            return jnp.where(shot.ok, self.norm(params, shot.vector), jnp.inf)
+        found = self._distance(call, params, other, method, budget, progress)
         if method == "geodesic" and not found.geodesic and not self._exact(found, params):
-            warnings.warn(f"`space.dist(params, other)`: {found.reason}.", MetricWarning, stacklevel=2)
+            warnings.warn(f"`{call}`: {found.reason}.", MetricWarning, stacklevel=2)
         return found.value
 
     def _exact(self, known: Distance, params: Any) -> bool:
