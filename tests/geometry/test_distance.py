@@ -147,7 +147,7 @@ def test_a_budget_ends_with_the_bracket_and_says_so():
     with pytest.raises(GeometryError, match=r"`space.log\(params, other\)`: budget is in seconds .* got 0"):
         space().log(params, other, budget=0)
     with pytest.raises(GeometryError, match="method must be 'bracket' or 'geodesic', got 'straight'"):
-        space().distance(params, other, method="straight")
+        space().distance(params, other, method="straight")  # pyright: ignore[reportArgumentType]
 
 
 # --- what is not a bound is not said to be one

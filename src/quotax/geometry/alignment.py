@@ -221,8 +221,10 @@ def _task(plan: Plan, arrays: Named, reference: Named) -> Task:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _inwards_start(plan: Plan, task: Task) -> Named:
-    return _inwards(plan, _neutral(plan, task), task.left, task.right)
+def _first_starts(plan: Plan, task: Task) -> tuple[Named, Named]:
+    """From the ends inwards, and the identity."""
+    neutral = _neutral(plan, task)
+    return _inwards(plan, neutral, task.left, task.right), neutral
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -254,25 +256,24 @@ def _noise(plan: Plan, task: Task, normal: Callable[..., Any]) -> Named:
 def _from_host(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> Match:
     # NumPy's numbers need no program.
     rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
+    first, near = _first_starts(plan, task), float(task.near)
     distances, tried = np.full(count, np.inf, task.bound.dtype), []
     for index in range(count):
-        if index == 0:
-            start = _inwards_start(plan, task)
-        else:
-            start = _neutral(plan, task) if index == 1 else _random_start(plan, _noise(plan, task, rng.standard_normal))
+        start = first[index] if index < 2 else _random_start(plan, _noise(plan, task, rng.standard_normal))
         tried.append(_attempt(plan, task, start, sweeps))
         distances[index] = tried[-1][0]
-        if distances[index] <= task.near:
+        if distances[index] <= near:
             break
     distance, elements, moved = tried[int(np.argmin(distances))]
-    return Match(elements, moved, distance, jnp.asarray(min(task.bound, distance)), jnp.asarray(distances))
+    bound = task.bound if float(task.bound) <= float(distance) else distance
+    return Match(elements, moved, distance, bound, jnp.asarray(distances))
 
 
 def _from_device(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
     def unless(done: jax.Array, entry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, Named]]:
         def attempt() -> tuple[jax.Array, Named]:
             index, key = entry
-            starts = [lambda: _inwards_start(plan, task), lambda: _neutral(plan, task)]
+            starts = [lambda: _first_starts(plan, task)[0], lambda: _neutral(plan, task)]
             draws = iter(jax.random.split(key, max(len(plan.layout.blocks), 1)))
             starts.append(lambda: _random_start(plan, _noise(plan, task, lambda s: jax.random.normal(next(draws), s))))
             return _attempt(plan, task, starts[0]() if count == 1 else jax.lax.switch(index, starts), sweeps)[:2]

@@ -226,12 +226,14 @@ class BetweenAbsorbed:
 
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
         """As `Between.aligned`."""
-        moved, found, attained = self.others.aligned(*self._rests(arrays, reference), starts)
+        rest, goal = self._rests(arrays, reference)
+        moved, found, attained = self.others.aligned(rest, goal, starts)
         return self.absorbed.together(self.absorbed.held(reference), moved), found, attained
 
     def bracket(self, arrays: Named, other: Named) -> Distance:
         """As `Between.bracket`: the gains are vertical."""
-        return self.others.bracket(*self._rests(arrays, other))
+        rest, goal = self._rests(arrays, other)
+        return self.others.bracket(rest, goal)
 
     def logarithm(self, arrays: Named, other: Named, patience: Patience | None = None) -> Log:
         """As `Between.logarithm`."""
