@@ -27,7 +27,7 @@ from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries
 from quotax.derive.ansatz import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
-from quotax.geometry import METRICS, QuotientSpace, choose, suspects
+from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry, lower
 from quotax.symmetry import Symmetry
 
@@ -227,6 +227,10 @@ def quotient(
     A symmetry that is refuted, or that cannot be decided, is refused: the quotient by something that changes the
     function means nothing. `verified` passes certificates that you already have, one for each symmetry.
 
+    A derived group is used whole: what was declared to `derive`, its continuous families, permutations and flips. What
+    the metric has no use for is in `space.left_out`, with the reason. To divide by a part, pass that part:
+    `found.families`.
+
     `metric="invariant"` makes every family act by isometries, so that lengths belong to the quotient; `"euclidean"`
     does so for orthogonal actions and shifts only, and warns otherwise. `"pullback"` is the metric of the balanced
     representatives; `"inv"` and `"mix"` are those of two-factor blocks; a function `metric(params, a, b)` is your own.
@@ -235,15 +239,16 @@ def quotient(
     if not isinstance(network, Network):
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
         raise GeometryError(f"`quotient(network, symmetries)`: network must be a sized network, got {network!r}{hint}.")
-    families = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
-    if isinstance(symmetries, SymmetryGroup) and verified is None and symmetries.model is network.architecture:
-        verified = symmetries.certificates
+    model = network.architecture
+    families, left_out = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries), {}
+    if isinstance(symmetries, SymmetryGroup) and verified is None:
+        families, certified, left_out = _whole(symmetries, network, metric)
+        verified = certified if symmetries.model is model else None
     for symmetry in families:
         if not isinstance(symmetry, Symmetry):
             raise GeometryError(
                 f"`quotient(network, symmetries)`: symmetries must be `qx.Symmetry` objects, got {symmetry!r}."
             )
-    model = network.architecture
     certificates = list(verified) if verified is not None else [verify(model, symmetry) for symmetry in families]
     if len(certificates) != len(families):
         raise GeometryError(
@@ -264,9 +269,22 @@ def quotient(
         certificates,
         chosen,
         lambda: certify_isometry(model, families, metric, network.sizes),
+        left_out=left_out,
     )
     _warn_of(space, suspects(chosen, lowered))
     return space
+
+
+def _whole(
+    found: SymmetryGroup, network: Network, metric: str | Callable[[Any, Any, Any], Any]
+) -> tuple[list[Symmetry], list[Certificate], dict[str, str]]:
+    """All that a derived group holds, what was declared to it first; and what is left out of it, with the reasons."""
+    left_out = {family.name: "fields without a finite action" for family in found.unnamed}
+    if not callable(metric):
+        left_out |= unusable(lower(network.architecture, found.discrete, network))
+    pairs = [(symmetry, verify(network.architecture, symmetry)) for symmetry in found.declared]
+    pairs += [pair for pair in (*found.proved, *found.discrete_proved) if pair[0].name not in left_out]
+    return [symmetry for symmetry, _ in pairs], [certificate for _, certificate in pairs], left_out
 
 
 def _warn_of(space: QuotientSpace, names: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The quotient manifold: vertical and horizontal spaces, metrics, and the geomstats objects."""
 
-from quotax.geometry.choice import METRICS, choose, suspects
+from quotax.geometry.choice import METRICS, choose, suspects, unusable
 from quotax.geometry.point import Point
 from quotax.geometry.space import QuotientSpace, Representative
 
-__all__ = ["METRICS", "Point", "QuotientSpace", "Representative", "choose", "suspects"]
+__all__ = ["METRICS", "Point", "QuotientSpace", "Representative", "choose", "suspects", "unusable"]

@@ -12,16 +12,19 @@ apart by the parameters whose other axes are inputs, outputs, or already matched
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 from quotax.geometry.closeness import lower_bound
 from quotax.geometry.clusters import Cluster, Layout, Named, clusters
 from quotax.geometry.compact import Acting, Block, Touch, compact_blocks
+from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip
 
 _HOLDS = (0.0, 0.1, 1.0)
 """How far a step on a quadratic objective is held back; the last cannot make it worse."""
@@ -96,6 +99,12 @@ class Plan:
         return moved
 
     @functools.cached_property
+    def unsearched(self) -> tuple[str, ...]:
+        """The families with compact or discrete elements that the search leaves at the identity."""
+        compact = (GL, O, ComplexScaling, Diagonal, Permutation, SignFlip)
+        return tuple(f.name for f in self.families if isinstance(f.group, compact) and f.name not in self._searched)
+
+    @functools.cached_property
     def _searched(self) -> frozenset[str]:
         return frozenset(block.name for block in self.blocks)
 
@@ -164,58 +173,118 @@ def match(
     (envelope theorem).
     """
     plan = families if isinstance(families, Plan) else Plan(tuple(families))
-    return _match(plan, dict(arrays), dict(reference), jax.random.key(0) if key is None else key, starts, sweeps)
+    count = 1 if plan.solved else max(starts, 1)
+    arrays, reference = dict(arrays), dict(reference)
+    task = _task(plan, arrays, reference)
+    traced = lambda *trees: any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+    if traced(task, key):
+        distances, elements = _from_device(plan, task, key, count, sweeps)
+    else:
+        found = _from_host(plan, task, key, count, sweeps)
+        if not traced(arrays, reference):
+            return found
+        distances, elements = found.starts, found.elements
+    elements = jax.lax.stop_gradient(elements)
+    moved = plan.act(arrays, elements)
+    distance = _distance(moved, reference)
+    bound = jax.lax.stop_gradient(jnp.minimum(task.bound, distance))  # where they meet, rounding would part them
+    return Match(elements, moved, distance, bound, distances)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4, 5))
-def _match(plan: Plan, arrays: Named, reference: Named, key: jax.Array, starts: int, sweeps: int) -> Match:
+class Task(NamedTuple):
+    """What all starts share."""
+
+    arrays: Named
+    reference: Named
+    left: Named
+    right: Named
+    """Both without the reach of constant translations, fused axes apart. Where the other families map that reach into
+    itself, as symmetries do that together form a group, this is all that the others can make smaller."""
+    bound: jax.Array
+    near: jax.Array
+    """A distance that is as good as the bound."""
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _task(plan: Plan, arrays: Named, reference: Named) -> Task:
     dtype = jnp.result_type(*arrays.values(), *reference.values())
     fixed, goal = (
         {n: jax.lax.stop_gradient(jnp.asarray(a, dtype)) for n, a in tree.items()} for tree in (arrays, reference)
     )
     bound = lower_bound(plan.layout, plan.clusters, plan.shifts, plan.split(fixed), plan.split(goal))
-    # What constant translations can reach is taken out of both sides. Where the other families map it into itself,
-    # as symmetries do that together form a group, what is left is all that the others can make smaller.
     left, right = plan.split(_without_shifts(plan, fixed)), plan.split(_without_shifts(plan, goal))
     scale = sum(_distance(side, {n: jnp.zeros_like(a) for n, a in side.items()}) for side in (fixed, goal))
-    near = bound + 100 * jnp.finfo(dtype).eps * scale
+    return Task(fixed, goal, left, right, bound, bound + 100 * jnp.finfo(dtype).eps * scale)
 
-    count = 1 if plan.solved else max(starts, 1)
 
-    def attempt(entry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, Named]:
-        start = _start(plan, plan.identity(dtype), left, right, *entry)
-        found = start if plan.solved else _descend(plan, start, left, right, sweeps)
-        whole = _translated(plan, plan.identity(dtype) | found, fixed, goal)
-        distance = _distance(plan.act(fixed, whole), goal)
-        return jnp.where(jnp.isnan(distance), jnp.inf, distance), whole
+# A host compiles each of these once, and stops as soon as a start was good enough.
 
+
+@functools.partial(jax.jit, static_argnums=0)
+def _first_starts(plan: Plan, task: Task) -> tuple[Named, Named]:
+    """From the ends inwards, and the identity."""
+    neutral = _neutral(plan, task)
+    return _inwards(plan, neutral, task.left, task.right), neutral
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _random_start(plan: Plan, noise: Named) -> Named:
+    return {block.name: block.random(noise[block.name]) for block in plan.layout.blocks}
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def _attempt(plan: Plan, task: Task, start: Named, sweeps: int) -> tuple[jax.Array, Named, Named]:
+    """The distance that a start leads to, the elements of all families, and what they move the arrays to."""
+    found = start if plan.solved else _descend(plan, start, task.left, task.right, sweeps)
+    identity = plan.identity(jnp.result_type(*task.arrays.values()))
+    whole = _translated(plan, identity | found, task.arrays, task.reference)
+    moved = plan.act(task.arrays, whole)
+    distance = _distance(moved, task.reference)
+    return jnp.where(jnp.isnan(distance), jnp.inf, distance), whole, moved
+
+
+def _neutral(plan: Plan, task: Task) -> Named:
+    identity = plan.identity(jnp.result_type(*task.arrays.values()))
+    return {block.name: identity[block.name] for block in plan.layout.blocks}
+
+
+def _noise(plan: Plan, task: Task, normal: Callable[..., Any]) -> Named:
+    like = jax.eval_shape(lambda: _neutral(plan, task))
+    return {b.name: normal(b.noise(like[b.name])).astype(task.bound.dtype) for b in plan.layout.blocks}
+
+
+def _from_host(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> Match:
+    # NumPy's numbers need no program.
+    rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
+    first, near = _first_starts(plan, task), float(task.near)
+    distances, tried = np.full(count, np.inf, task.bound.dtype), []
+    for index in range(count):
+        start = first[index] if index < 2 else _random_start(plan, _noise(plan, task, rng.standard_normal))
+        tried.append(_attempt(plan, task, start, sweeps))
+        distances[index] = tried[-1][0]
+        if distances[index] <= near:
+            break
+    distance, elements, moved = tried[int(np.argmin(distances))]
+    bound = task.bound if float(task.bound) <= float(distance) else distance
+    return Match(elements, moved, distance, bound, jnp.asarray(distances))
+
+
+def _from_device(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
     def unless(done: jax.Array, entry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, Named]]:
-        skip = lambda entry: (jnp.asarray(jnp.inf, dtype), plan.identity(dtype))
-        distance, whole = jax.lax.cond(done, skip, attempt, entry)
-        return done | (distance <= near), (distance, whole)
+        def attempt() -> tuple[jax.Array, Named]:
+            index, key = entry
+            starts = [lambda: _first_starts(plan, task)[0], lambda: _neutral(plan, task)]
+            draws = iter(jax.random.split(key, max(len(plan.layout.blocks), 1)))
+            starts.append(lambda: _random_start(plan, _noise(plan, task, lambda s: jax.random.normal(next(draws), s))))
+            return _attempt(plan, task, starts[0]() if count == 1 else jax.lax.switch(index, starts), sweeps)[:2]
 
-    entries = (jnp.arange(count), jax.random.split(key, count))
-    _, (distances, whole) = jax.lax.scan(unless, jnp.asarray(False), entries)
-    elements = jax.lax.stop_gradient({name: g[jnp.argmin(distances)] for name, g in whole.items()})
-    moved = plan.act(arrays, elements)
-    distance = _distance(moved, reference)
-    bound = jax.lax.stop_gradient(jnp.minimum(bound, distance))  # where they meet, rounding would part them
-    return Match(elements, moved, distance, bound, distances)
+        skip = lambda: (jnp.full_like(task.bound, jnp.inf), plan.identity(task.bound.dtype))
+        distance, whole = jax.lax.cond(done, skip, attempt)
+        return done | (distance <= task.near), (distance, whole)
 
-
-def _start(plan: Plan, neutral: Named, arrays: Named, reference: Named, index: jax.Array, key: jax.Array) -> Named:
-    """From the ends inwards, the identity, then random elements."""
-    blocks = plan.layout.blocks
-    identity = {block.name: neutral[block.name] for block in blocks}
-
-    def drawn(key: jax.Array) -> Named:
-        keys = jax.random.split(key, len(blocks))
-        return {b.name: b.random(k, neutral[b.name]) for b, k in zip(blocks, keys, strict=True)}
-
-    inwards = lambda key: _inwards(plan, identity, arrays, reference)
-    if plan.solved:
-        return inwards(key)
-    return jax.lax.switch(jnp.minimum(index, 2), [inwards, lambda key: identity, drawn], key)
+    keys = jax.random.split(jax.random.key(0) if key is None else key, count)
+    _, (distances, whole) = jax.lax.scan(unless, jnp.asarray(False), (jnp.minimum(jnp.arange(count), 2), keys))
+    return distances, {name: g[jnp.argmin(distances)] for name, g in whole.items()}
 
 
 def _inwards(plan: Plan, elements: Named, arrays: Named, reference: Named) -> Named:
@@ -253,22 +322,28 @@ def _descend(plan: Plan, elements: Named, arrays: Named, reference: Named, sweep
     names = tuple(dict.fromkeys(name for block in layout.blocks for name in block.touches))
     scale = sum(jnp.sum(arrays[n] ** 2) + jnp.sum(reference[n] ** 2) for n in names)
     eps = jnp.finfo(jnp.result_type(*arrays.values())).eps
+    squares = lambda names, elements: {n: layout.square([n], elements, arrays, reference) for n in names}
+    total = lambda parts: sum(parts.values(), jnp.zeros((), jnp.result_type(*arrays.values())))
 
-    def sweep(state: tuple[Named, jax.Array, jax.Array, jax.Array]) -> tuple[Named, jax.Array, jax.Array, jax.Array]:
+    def sweep(state: tuple[Named, Named, jax.Array, jax.Array]) -> tuple[Named, Named, jax.Array, jax.Array]:
         elements, now, _, count = state
+        before = total(now)
         for cluster in plan.clusters:
             for hold in _HOLDS if cluster.curved(cluster.names) else (0.0,):
                 tried = layout.step(cluster, cluster.names, elements, arrays, reference, hold)
-                old, new = (layout.square(cluster.names, e, arrays, reference) for e in (elements, tried))
-                elements = {n: jnp.where(new < old, tried[n], elements[n]) for n in elements}
-        return elements, layout.square(names, elements, arrays, reference), now, count + 1
+                there = squares(cluster.names, tried)
+                better = total(there) < total({n: now[n] for n in there})
+                elements = {n: jnp.where(better, tried[n], elements[n]) for n in elements}
+                now = now | {n: jnp.where(better, there[n], now[n]) for n in there}
+        return elements, now, before, count + 1
 
-    def going(state: tuple[Named, jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        _, now, before, count = state
+    def going(state: tuple[Named, Named, jax.Array, jax.Array]) -> jax.Array:
+        _, parts, before, count = state
+        now = total(parts)
         return (count < sweeps) & (now < before * (1 - 10 * eps)) & (now > eps**2 * jnp.asarray(scale))
 
-    now = layout.square(names, elements, arrays, reference)
-    return jax.lax.while_loop(going, sweep, (elements, now, jnp.full_like(now, jnp.inf), jnp.asarray(0)))[0]
+    now = squares(names, elements)
+    return jax.lax.while_loop(going, sweep, (elements, now, jnp.full_like(total(now), jnp.inf), jnp.asarray(0)))[0]
 
 
 def _translated(plan: Plan, elements: Named, arrays: Named, reference: Named) -> Named:

@@ -8,6 +8,7 @@ from typing import Any
 from quotax.errors import GeometryError
 from quotax.geometry.absorption import Absorbed, absorption
 from quotax.geometry.canonical import gauge
+from quotax.geometry.compact import compact_blocks
 from quotax.geometry.metrics import Dense, Euclidean, Metric, MovingFrame
 from quotax.geometry.pairs import Pairs
 from quotax.geometry.roles import is_isometric
@@ -51,12 +52,27 @@ def _moving(families: Sequence[Family], *, pullback: bool) -> Metric:
 
 def suspects(metric: Metric, families: Sequence[Family]) -> list[str]:
     """The families under which a metric is not known to be invariant by their structure; the certificate decides."""
-    if isinstance(metric, Euclidean):
-        return [family.name for family in families if not is_isometric(family)]
     if isinstance(metric, Absorbed):
         return suspects(metric.frame, metric.frame.families)
+    if isinstance(metric, Dense):
+        return [family.name for family in families]
+    discrete = list(unusable([family for family in families if not family.group.continuous]))
     if isinstance(metric, MovingFrame):
-        return list(metric.gauge.unsettled)
+        return [*metric.gauge.unsettled, *discrete]
+    isometric = {f.name for f in families if is_isometric(f)}
     if isinstance(metric, Pairs):
-        return [f.name for f in families if f not in metric.pairs and not is_isometric(f)]
-    return [family.name for family in families]
+        isometric |= {f.name for f in metric.pairs}
+    return [*(f.name for f in families if f.name not in isometric), *discrete]
+
+
+def unusable(families: Sequence[Family]) -> dict[str, str]:
+    """The discrete families that the metrics by name and the alignment cannot use, with the reasons."""
+    found = {block.name: block for block in compact_blocks(families)}
+    reasons = {}
+    for family in families:
+        if family.name not in found:
+            reasons[family.name] = "its action does not permute indices or change signs, one axis at a time"
+        elif found[family.name].carried:
+            targets = ", ".join(found[family.name].carried)
+            reasons[family.name] = f"it carries other parameters into {targets}, which is no isometry of a named metric"
+    return reasons

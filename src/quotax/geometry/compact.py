@@ -170,11 +170,15 @@ class Block:
         unit = jnp.where(length > 0, pairs / jnp.where(length > 0, length, 1), jnp.asarray([1, 0], m.dtype))
         return self.family.group.algebra(unit, self.family.sizes)
 
-    def random(self, key: jax.Array, like: jax.Array) -> jax.Array:
-        """A uniformly random element."""
+    def noise(self, like: jax.Array) -> tuple[int, ...]:
+        """The shape of the normal numbers that `random` is made of."""
+        return like.shape[:-1] if self.kind == "permutation" else like.shape
+
+    def random(self, noise: jax.Array) -> jax.Array:
+        """A uniformly random element, from normal numbers."""
         if self.kind == "permutation":
-            return self.family.group.random(key, self.family.sizes, dtype=like.dtype)
-        return self.best(jax.random.normal(key, like.shape, like.dtype))
+            return jax.nn.one_hot(jnp.argsort(noise, -1), noise.shape[-1], dtype=noise.dtype)
+        return self.best(noise)
 
     def value(self, m: jax.Array) -> jax.Array:
         """The maximum of `<g, m>` over one copy, for any leading axes."""

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
+
+from quotax.geometry.patience import Patience
+
+DENSE = 300
+"""Up to so many parameters Newton's method has the whole Jacobian, and a distance is a geodesic's length by default."""
 
 Tree = Any
 """Arrays by name, or any other pytree."""
@@ -57,7 +63,7 @@ def shoot(
     at_base: Callable[[Tree], Tree] | None = None,
     steps: int = 40,
     tolerance: float | None = None,
-    dense: int = 300,
+    dense: int = DENSE,
 ) -> Log:
     """The horizontal `w` at `base` whose geodesic `end(w)` lies in the orbit of a target.
 
@@ -130,6 +136,80 @@ def shoot(
     solution.defvjp(solved, pulled)
     w, size, count = solution(_Reads(end_reads, fast_reads, near_reads, onto_reads, home_reads, origin), first)
     return Log(unravel(w), size, size <= tolerance, count)
+
+
+def seek(
+    end: Callable[[Tree], Tree],
+    align: Callable[[Tree], Tree],
+    project: Callable[[Tree, Tree], Tree],
+    base: Tree,
+    start: Tree,
+    at_base: Callable[[Tree], Tree],
+    *,
+    patience: Patience,
+    tolerance: float | None = None,
+    memory: int = 20,
+) -> Log:
+    """`shoot` as a host does it: one geodesic after the other, while there is `patience`; it has no derivatives.
+
+    Near a flat space `w + F(w)` is a better `w`. Anderson's acceleration: of all combinations of the vectors tried, the
+    one whose `F` would be least if `F` were affine. A vector that does not help is one more to combine, and the next
+    step is half as long.
+    """
+    flat, unravel = _raveler(base)
+    tolerance = _tolerance(flat(base).dtype, tolerance)
+    w, step, length, failed = flat(at_base(start)), None, 1.0, 0
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    best, size, count = (0 * w, None), np.inf, 0
+    while True:
+        e = end(unravel(w))
+        there = flat(e)
+        left = np.inf
+        if np.all(np.isfinite(there)):
+            gap = flat(align(e)) - there
+            left = float(np.linalg.norm(gap) / max(np.linalg.norm(there), np.finfo(w.dtype).tiny))
+            f = flat(at_base(project(e, unravel(gap))))
+            if np.all(np.isfinite(f)):
+                seen = [*seen[-memory + 1 :], (w, f)]
+            else:
+                left = np.inf
+        if left < size:
+            best, size, length, failed, count = (w, f), left, 1.0, 0, count + 1
+        else:
+            length, failed = length / 2, failed + 1
+        patience(f"the end is at a relative distance of {size:.1e}")
+        if size <= tolerance or failed > (12 if best[1] is not None else 20) or patience.over:
+            break
+        step = _accelerated(*best, seen) if best[1] is not None else w
+        w = best[0] + length * step if best[1] is not None else w / 2
+    found = at_base(unravel(best[0]))
+    residual = jnp.asarray(size, w.dtype)
+    return Log(found, residual, residual <= tolerance, jnp.asarray(max(count - 1, 0)))
+
+
+def _accelerated(w: np.ndarray, f: np.ndarray, seen: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The step from `w` by Anderson's rule."""
+    others = [(a - w, b - f) for a, b in seen if a is not w]
+    lengths = [np.linalg.norm(b) for _, b in others]
+    kept = [(a / n, b / n) for (a, b), n in zip(others, lengths, strict=True) if n > 0]
+    if not kept:
+        return f
+    moves, changes = (np.stack(column, 1) for column in zip(*kept, strict=True))
+    shares = np.linalg.lstsq(changes.astype(float), -f.astype(float), rcond=np.finfo(w.dtype).eps ** 0.5)[0]
+    return (f + (moves + changes) @ shares).astype(w.dtype)
+
+
+def _raveler(like: Tree) -> tuple[Callable[[Tree], np.ndarray], Callable[[np.ndarray], Tree]]:
+    """A tree as one vector of NumPy, and back: without a program for either."""
+    leaves, form = jax.tree.flatten(like)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    flat = lambda tree: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+    def unravel(vector: np.ndarray) -> Tree:
+        parts = np.split(vector, ends[:-1])
+        return form.unflatten([part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)])
+
+    return flat, unravel
 
 
 class _Reads(NamedTuple):

@@ -6,8 +6,8 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,13 @@ from quotax.errors import ConvergenceError, DomainError, GeometryError, Invarian
 from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.canonical import Canonical, Gauge, gauge
 from quotax.geometry.charges import Drift, charges, drift, formulas
+from quotax.geometry.choice import suspects
+from quotax.geometry.distance import Distance
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.logarithm import Log
+from quotax.geometry.logarithm import DENSE, Log
 from quotax.geometry.memory import Memory
-from quotax.geometry.metrics import Euclidean, Metric
+from quotax.geometry.metrics import Metric
+from quotax.geometry.patience import Patience
 from quotax.geometry.point import Point
 from quotax.geometry.roles import is_shift
 from quotax.geometry.vertical import Family, Named, components, coordinates, factors_at, rank
@@ -67,6 +70,8 @@ class QuotientSpace:
         certificates: Sequence[Certificate],
         metric: Metric,
         certify_metric: Callable[[], Certificate],
+        *,
+        left_out: Mapping[str, str] | None = None,
     ) -> None:
         """Use `quotax.quotient`, which lowers and certifies the symmetries and the metric first."""
         names = [family.name for family in families]
@@ -77,6 +82,7 @@ class QuotientSpace:
         self.specs = specs
         self.families = tuple(families)
         self.certificates = tuple(certificates)
+        self.left_out = dict(left_out or {})  # what a derived group holds and this space does not divide by, and why
         self._certify_metric = certify_metric
         self._metric = metric
         self._parts = components(families)
@@ -288,42 +294,112 @@ class QuotientSpace:
         moved, found, attained = self._between.aligned(arrays, goal, starts)
         return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
 
-    def logarithm(self, params: Any, other: Any) -> Log:
-        """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`."""
+    def logarithm(
+        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
+    ) -> Log:
+        """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`.
+
+        Geodesics are shot until one arrives, for `budget` seconds at most (under jit to the end). What is left is told
+        to `progress`, or to standard error once two seconds have passed.
+        """
         call = "space.log(params, other)"
         self._needs_invariance(call)
-        found = self._between.logarithm(self._arrays(params, call), self._arrays(other, call, "other"))
+        return self._logarithm(call, params, other, budget, progress)
+
+    def _logarithm(
+        self, call: str, params: Any, other: Any, budget: float, progress: Callable[[str], Any] | None
+    ) -> Log:
+        if not budget > 0:
+            raise GeometryError(f"`{call}`: budget is in seconds and must be positive, got {budget!r}.")
+        arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
+        found = self._between.logarithm(arrays, goal, Patience(call.partition("(")[0], budget, progress))
         return found._replace(vector=nest(found.vector))
 
-    def log(self, params: Any, other: Any) -> Any:
+    def log(
+        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
+    ) -> Any:
         """The horizontal vector whose geodesic leads from `params` into the orbit of `other`.
 
-        Raises `ConvergenceError` when none is found; under jit, where nothing can be raised, ask `logarithm` for `.ok`.
+        Raises `ConvergenceError` when none is found within `budget` seconds; under jit, where nothing can be raised,
+        ask `logarithm` for `.ok`.
         """
-        found = self.logarithm(params, other)
-        _refuse_without_geodesic(found)
+        found = self.logarithm(params, other, budget=budget, progress=progress)
+        if not isinstance(found.ok, Tracer) and not found.ok:
+            raise ConvergenceError(f"`space.log(params, other)`: {_unfinished(found, budget)}")
         self._warn_unless(found.attained, "space.log(params, other)")
         return found.vector
 
-    def dist(self, params: Any, other: Any) -> jax.Array:
-        """The distance of two orbits, the length of `log`; infinite under jit when no geodesic was found.
+    def distance(
+        self,
+        params: Any,
+        other: Any,
+        *,
+        method: Literal["bracket", "geodesic"] = "bracket",
+        budget: float = 60.0,
+        progress: Callable[[str], Any] | None = None,
+    ) -> Distance:
+        """What is known of the distance of two orbits: `lower <= distance <= upper`, and what that rests on.
 
-        The chord between aligned representatives is the distance above a flat space, and where it is zero.
+        The bracket comes from the alignment, in the time of that and of seven projections. `method="geodesic"` shoots
+        besides, for `budget` seconds at most, and `value` is then the length of the geodesic, if one arrives.
         """
-        self._needs_invariance("space.dist(params, other)")
-        aligned = self.alignment(other, params)
-        chord = aligned.distance
-        self._warn_unless(aligned.attained, "space.dist(params, other)")
-        flat = isinstance(self._metric, Euclidean)
-        if flat or (not isinstance(chord, Tracer) and chord <= self._rounding(params)):
-            return chord
-        found = self.logarithm(params, other)
-        _refuse_without_geodesic(found)
-        return jnp.where(found.ok, self.norm(params, found.vector), jnp.inf)
+        return self._distance("space.distance(params, other)", params, other, method, budget, progress)
 
-    def _rounding(self, params: Any) -> jax.Array:
+    def _distance(
+        self, call: str, params: Any, other: Any, method: str, budget: float, progress: Callable[[str], Any] | None
+    ) -> Distance:
+        self._needs_invariance(call)
+        if method not in ("bracket", "geodesic"):
+            raise GeometryError(f"`{call}`: method must be 'bracket' or 'geodesic', got {method!r}.")
+        arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
+        known = self._between.bracket(arrays, goal)
+        self._warn_unless(known.attained, call)
+        if method == "bracket" or (not isinstance(known.value, Tracer) and self._exact(known, params)):
+            return known
+        found = self._logarithm(call, params, other, budget, progress)
+        length = self.norm(params, found.vector)
+        upper = length + (1e3 * jnp.finfo(length.dtype).eps + 2 * found.residual) * jnp.linalg.norm(self.ravel(params))
+        shorter = found.ok & (length < known.upper)
+        arrived = isinstance(found.ok, Tracer) or bool(found.ok)
+        return replace(
+            known,
+            value=jnp.where(shorter, jnp.minimum(length, known.value), known.value),
+            upper=jnp.where(shorter, jnp.minimum(upper, known.upper), known.upper),
+            geodesic=shorter,
+            reason=known.reason if arrived else f"{known.reason}; {_unfinished(found, budget)}",
+        )
+
+    def dist(
+        self,
+        params: Any,
+        other: Any,
+        *,
+        method: Literal["bracket", "geodesic"] | None = None,
+        budget: float = 60.0,
+        progress: Callable[[str], Any] | None = None,
+    ) -> jax.Array:
+        """The distance of two orbits, as one number: the `value` of `distance`.
+
+        With up to 300 parameters that is the length of `log`, by default. With more it is the length of the shortest
+        path found, unless `method="geodesic"` asks for a geodesic: never below the distance, and zero on one orbit;
+        `distance` says by how much it may be above. Where no geodesic arrives within the budget, the path's length is
+        all there is, and a warning says so; under jit the result is then infinite.
+        """
+        method = method or ("geodesic" if self.network.num_parameters <= DENSE else "bracket")
+        call = "space.dist(params, other)"
+        if method == "geodesic" and any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, other))):
+            self._needs_invariance(call)
+            shot = self._logarithm(call, params, other, budget, progress)
+            return jnp.where(shot.ok, self.norm(params, shot.vector), jnp.inf)
+        found = self._distance(call, params, other, method, budget, progress)
+        if method == "geodesic" and not found.geodesic and not self._exact(found, params):
+            warnings.warn(f"`{call}`: {found.reason}.", MetricWarning, stacklevel=2)
+        return found.value
+
+    def _exact(self, known: Distance, params: Any) -> bool:
+        """Whether there is nothing to shoot for: above a flat space, and on one orbit."""
         flat = self.ravel(params)
-        return 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)
+        return bool(known.geodesic | (known.upper <= 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)))
 
     # --- conserved quantities
 
@@ -362,7 +438,9 @@ class QuotientSpace:
         return self._metric.sectional(point.data, point.arrays, *vectors)
 
     def _needs_invariance(self, call: str) -> None:
-        if not self.metric_certificate:
+        # Where structure says that the metric is invariant, nothing waits for the numbers that might refute it.
+        known = "metric_certificate" in self.__dict__ or suspects(self._metric, self.families)
+        if known and not self.metric_certificate:
             raise InvarianceError(
                 f"`{call}` is a quantity of the quotient, and the {self.metric_name} metric has none: it is not "
                 f"invariant ({self.metric_certificate.status}: {'; '.join(self.metric_certificate.steps)}). "
@@ -422,7 +500,9 @@ class QuotientSpace:
     def __repr__(self) -> str:
         """Dimensions and families."""
         names = ", ".join(f"{family.name}: {family.group}" for family in self.families)
-        return f"QuotientSpace of {self.network!r} by {names or 'nothing'} ({self.metric_name} metric)"
+        left = "; ".join(f"{name}, as {reason}" for name, reason in self.left_out.items())
+        missing = f", without {left}" if left else ""
+        return f"QuotientSpace of {self.network!r} by {names or 'nothing'} ({self.metric_name} metric){missing}"
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["params", "element", "attained"], meta_fields=[])
@@ -435,9 +515,8 @@ class Representative:
     attained: jax.Array
 
 
-def _refuse_without_geodesic(found: Log) -> None:
-    if not isinstance(found.ok, Tracer) and not found.ok:
-        raise ConvergenceError(
-            "`space.log(params, other)`: no geodesic was found that ends in the orbit of other; the best one ends "
-            f"at a relative distance of {float(found.residual):.2g}. `space.alignment` compares without geodesics."
-        )
+def _unfinished(found: Log, budget: float) -> str:
+    return (
+        f"no geodesic was found in {budget:g} s that ends in the orbit of other; the best one ends at a relative "
+        f"distance of {float(found.residual):.2g}. `space.distance` brackets the distance without one"
+    )
