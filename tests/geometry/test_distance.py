@@ -129,6 +129,21 @@ def test_under_jit_the_same():
         assert float(getattr(compiled, name)) == pytest.approx(float(getattr(eager, name)), rel=1e-9)
 
 
+def test_programs_are_few_and_compiled_once():
+    compiled = []
+    listen = lambda name, seconds, **more: compiled.append(name) if name.endswith("backend_compile_duration") else None
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    quotient = qx.quotient(relu.at(x=4, h=20, y=12), [SCALE, ORDER], metric="invariant")
+    one, two, three = (draw(quotient.network, seed) for seed in range(3))
+    compiled.clear()
+    first = quotient.distance(one, two)
+    assert 0 < len(compiled) <= 12  # a canonical representative, the alignment's three, a speed, the bracket; few small
+    compiled.clear()
+    second = quotient.distance(one, three)
+    assert not compiled
+    assert float(first.value) != float(second.value)
+
+
 # --- the budget
 
 
