@@ -68,12 +68,17 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
     """What every projection of a component at these arrays shares.
 
     In three programs, each compiled by itself: XLA would compute in every step of one what the one before it returns.
+    Of few numbers that are known it is one, and eigenvalues are compiled only where Cholesky's factor meets rounding.
     """
+    if method(part) == "dense" and small(part) and not traced(arrays):
+        held, root, safe = _quick(part, dict(arrays))
+        if safe:
+            return Factor(held, root, None)
     held = _held(part, dict(arrays))
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
     fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
-    inverse = _inverted(part, *fixed)
+    inverse = _invert(part, *fixed)
     if small(part):
         return Factor(held, inverse, None)
     passes = _passes(part, Factor(fixed[0], inverse, None), fixed[1])
@@ -91,18 +96,10 @@ def _held(part: Component, arrays: Named) -> gram.Data:
     return gram.data(part, arrays)
 
 
-def _inverted(part: Component, held: gram.Data, arrays: Named) -> Any:
-    """The solver's own data; of numbers that are known, eigenvalues are only compiled where they are needed."""
-    if method(part) == "dense" and not traced(arrays):
-        root, safe = _by_cholesky(part, held, arrays)
-        if safe:
-            return root
-    return _invert(part, held, arrays)
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def _by_cholesky(part: Component, held: gram.Data, arrays: Named) -> tuple[jax.Array, jax.Array]:
-    return roots.by_cholesky(gram.matrix(part, held, arrays))
+def _quick(part: Component, arrays: Named) -> tuple[gram.Data, jax.Array, jax.Array]:
+    held = gram.data(part, arrays)
+    return held, *roots.by_cholesky(gram.matrix(part, held, arrays))
 
 
 @functools.partial(jax.jit, static_argnums=0)
