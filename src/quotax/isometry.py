@@ -1,8 +1,9 @@
 """The certificate of a metric: whether every family acts by isometries, from lemmas that are proved and numbers.
 
 A metric given by a formula in JAX is proved or refuted by `certify`. The metrics that `geometry` builds contain
-eigenvectors and Newton's method, which no formula follows; for them a lemma says when they are invariant, `certify`
-proves its hypotheses, and inner products at random points and their images are compared as well, which can refute.
+eigenvectors and Newton's method, which no formula follows; for them a lemma says when they are invariant, and `certify`
+proves its hypotheses. Where it proves them not, inner products at random points and their images are compared, which
+can refute.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def certify_isometry(
         model, steps = FunctionModel(architecture.name, lambda p: p, kept), _absorbed(chosen)
     if isinstance(frame, MovingFrame) and frame.gauge.unsettled:
         steps += [f"{name}: no canonical representative, {why}" for name, why in frame.gauge.unsettled.items()]
-        return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=False)
+        return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
     steps.append(_lemma(frame))
     for family in families:
         reduced = _isometric_part(frame, family)
@@ -69,9 +70,11 @@ def certify_isometry(
         subject = f"{reduced.group} in {family.group}" if reduced.group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
-            return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=False)
+            return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
         steps.append(f"{family.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
-    return _measured(claim, architecture, symmetries, metric, network, tuple(steps), hypotheses=True)
+    return Certificate(
+        claim, "proved", "every width", tuple(steps), _assumptions(lower(architecture, symmetries, network))
+    )
 
 
 def lower(architecture: Architecture, symmetries: Sequence[Symmetry], network: Network) -> list[LoweredAction]:
@@ -162,10 +165,8 @@ def _measured(
     metric: str,
     network: Network,
     steps: tuple[str, ...],
-    *,
-    hypotheses: bool,
 ) -> Certificate:
-    """The certificate after the comparison at random points, which can only refute."""
+    """The certificate where no lemma decides: of a comparison at random points, which can only refute."""
     small = _small(network, metric, symmetries)
     where = ", ".join(f"{axis}={n}" for axis, n in small.sizes.items())
     families = lower(architecture, symmetries, small)
@@ -177,8 +178,6 @@ def _measured(
         return Certificate(claim, "refuted", f"a point at {where}", steps, witness=_witness(broken[0], small))
     most = max((defect.size for defect in seen), default=0.0)
     steps += (f"inner products at two random points and their images agree to {most:.0e} at {where} (float64)",)
-    if hypotheses:
-        return Certificate(claim, "proved", "every width", steps, _assumptions(families))
     return Certificate(claim, "undecided", f"checked at {where}", steps, residual="no lemma covers every family")
 
 

@@ -30,6 +30,7 @@ from quotax.errors import ArchitectureError, GeometryError, MetricWarning, Symme
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry, lower
 from quotax.symmetry import Symmetry
+from quotax.threads import one_thread
 
 _PROVED_AT_ONCE = 100_000
 """Networks with more parameters have the certificate of their metric made when it is first asked for."""
@@ -147,6 +148,7 @@ def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
     return coverage_of(model, families, getattr(found, "certificates", ()), getattr(found, "ansatz", None))
 
 
+@one_thread
 def derive(
     architecture: Architecture,
     ansatz: Ansatz = "affine",

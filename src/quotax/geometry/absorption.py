@@ -122,6 +122,12 @@ class Absorbed(Metric):
         change = self.absorbed.held(v)
         return self._back(gains, rest, change, self.frame.vertical(data, rest, along))
 
+    def level(self, data: Any, arrays: Named, e: Named) -> Named:
+        """That of the other parameters; the gains stay."""
+        rest, gains = self.absorbed.apart(arrays)[0], self.absorbed.held(arrays)
+        still = {name: jnp.zeros_like(e[name]) for name in gains}
+        return self.frame.level(data, rest, {name: e[name] for name in rest}) | still
+
     def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """Of a horizontal vector: that of the other parameters, at constant gains."""
         (rest, _), (along, _) = jax.jvp(self.absorbed.apart, (arrays,), (v,))

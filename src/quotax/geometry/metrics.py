@@ -90,6 +90,10 @@ class Metric(abc.ABC):
         """What is left of `v` without its vertical part."""
         return _less(v, self.vertical(data, arrays, v))
 
+    def level(self, data: Any, arrays: Named, e: Named) -> Named:
+        """The horizontal part in whitened coordinates: of `unwhiten(e)`, whitened."""
+        return self.whiten(data, arrays, self.horizontal(data, arrays, self.unwhiten(data, arrays, e)))
+
     def oriented(self, data: Any) -> Oriented | None:
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
         return None
@@ -286,6 +290,10 @@ class MovingFrame(Metric):
         """The projection at the canonical representative, carried back: the action maps orbits to orbits."""
         there = vertical(self.parts, data.factors, data.canonical.arrays, compiled(self, "whiten", data, arrays, v))
         return compiled(self, "unwhiten", data, arrays, there)
+
+    def level(self, data: Frame, arrays: Named, e: Named) -> Named:
+        """The projection at the canonical representative alone."""
+        return _less(e, vertical(self.parts, data.factors, data.canonical.arrays, e))
 
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""

@@ -81,6 +81,10 @@ class Point:
         """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
         return nest(self._run("unwhiten", self._vectors(e, "e", "unwhiten(e)")))
 
+    def level(self, e: Any) -> Any:
+        """The horizontal part in whitened coordinates: `whiten(horizontal(unwhiten(e)))`, in fewer steps."""
+        return nest(self._run("level", self._vectors(e, "e", "level(e)")))
+
     def oriented(self) -> OrientedPoint | None:
         """The same point with a whitening that follows the group, so that the same `e` is the same vector everywhere.
 

@@ -29,6 +29,7 @@ from quotax.geometry.patience import Patience
 from quotax.geometry.point import Point
 from quotax.geometry.roles import is_shift
 from quotax.geometry.vertical import Family, Named, components, coordinates, factors_at, rank
+from quotax.threads import one_thread
 from quotax.trees import nest
 
 
@@ -223,6 +224,11 @@ class QuotientSpace:
             arrays = family.act(arrays, element)
         return nest(arrays)
 
+    @functools.cached_property
+    def affine(self) -> bool:
+        """Whether every action is affine in the parameters, by its formula: lines are moved to lines."""
+        return all(family.action.affine for family in self.families)
+
     def random_element(self, key: jax.Array, scale: float = 1.0) -> dict[str, jax.Array]:
         """A random group element by family name: exponentials of normal coordinates times `scale`."""
         keys = jax.random.split(key, max(len(self.families), 1))
@@ -287,6 +293,7 @@ class QuotientSpace:
         self._warn_unless(found.attained, "space.align(params, reference)")
         return found.params
 
+    @one_thread
     def alignment(self, params: Any, reference: Any, *, starts: int = 8) -> Alignment:
         """`align`, with the element found, the distance that is left, and a bound below which no element goes."""
         call = "space.align(params, reference)"
@@ -294,6 +301,7 @@ class QuotientSpace:
         moved, found, attained = self._between.aligned(arrays, goal, starts)
         return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
 
+    @one_thread
     def logarithm(
         self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
     ) -> Log:
@@ -329,6 +337,7 @@ class QuotientSpace:
         self._warn_unless(found.attained, "space.log(params, other)")
         return found.vector
 
+    @one_thread
     def distance(
         self,
         params: Any,

@@ -19,6 +19,7 @@ from quotax.sharpness.problem.setting import Measurement, Problem, Setting
 from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.result import FUNCTION
 from quotax.sharpness.trace import traced
+from quotax.threads import one_thread
 
 CALL = "quotax.average_sharpness"
 
@@ -82,6 +83,7 @@ class AverageSharpness:
         return "\n".join(lines + ([str(self.spread)] if self.spread else []))
 
 
+@one_thread
 def average_sharpness(
     loss: Loss,
     params: Any,

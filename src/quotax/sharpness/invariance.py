@@ -91,6 +91,8 @@ def verdict(setting: Setting) -> Verdict:
     proved = f"the {name} metric is invariant under the group (proved)"
     if setting.kind == "geodesic":
         return Verdict(True, proved + ", and so are its geodesics")
+    if getattr(space, "affine", False):
+        return Verdict(True, proved + ", and the actions map straight lines to straight lines, by their formulas")
     bend = _bend(setting)
     if bend is None:
         return Verdict(None, proved + ", but the space has no group elements to check that it maps lines to lines")

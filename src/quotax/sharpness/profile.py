@@ -18,6 +18,7 @@ from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Search, elsewhere, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.worst_case import Rising
+from quotax.threads import one_thread
 
 CALL = "quotax.profile"
 
@@ -58,6 +59,7 @@ class Profile:
         return "\n".join([*lines, f"{FUNCTION[self.invariant]}: {self.reason}"])
 
 
+@one_thread
 def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) -> Profile:
     """Worst-case sharpness over a range of radii.
 

@@ -18,6 +18,7 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.result import FUNCTION
+from quotax.threads import one_thread
 
 CALL = "quotax.spectrum"
 
@@ -87,6 +88,7 @@ class Spectrum:
         return "\n".join(lines + ([str(self.spread)] if self.spread else []))
 
 
+@one_thread
 def spectrum(
     loss: Loss,
     params: Any,

@@ -18,6 +18,7 @@ from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, finite, stacked
 from quotax.sharpness.result import FUNCTION
+from quotax.threads import one_thread
 
 CALL = "quotax.trace"
 
@@ -64,6 +65,7 @@ class Trace:
         return "\n".join(lines + ([str(self.spread)] if self.spread else []))
 
 
+@one_thread
 def trace(
     loss: Loss,
     params: Any,
@@ -153,6 +155,7 @@ def _orthonormal(stack: Vector) -> Vector | None:
     return Q.T[sizes > 1e3 * float(np.finfo(sizes.dtype).eps) * sizes.max(initial=0.0)]
 
 
+@one_thread
 def gradient_norm(
     loss: Loss,
     params: Any,

@@ -28,10 +28,12 @@ from quotax.sharpness.search.climbing import RUNNING, STATIONARY
 from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Found, Search, Task, check_state, maximise, outcome
 from quotax.sharpness.search.watching import Watch
+from quotax.threads import one_thread
 
 CALL = "quotax.sharpness"
 
 
+@one_thread
 def sharpness(
     loss: Loss,
     params: Any,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,30 @@ class Entry:
     factors: Mapping[sp.Symbol, AxisFactor]
     expression: sp.Expr
     text: str
+
+
+def degree(expression: sp.Basic) -> float:
+    """The degree of an entry as a polynomial in the parameters, or a bound on it; infinite where it may be none.
+
+    >>> W, g, i = sp.IndexedBase("W"), sp.IndexedBase("g"), sp.Symbol("i")
+    >>> [degree(each) for each in (g[i] * W[i] + 1, W[i] ** 2 * g[i], sp.exp(W[i]), g[i] / W[i])]
+    [1, 2, inf, inf]
+    """
+    if isinstance(expression, sp.Indexed | sp.Symbol):
+        name = str(expression.base if isinstance(expression, sp.Indexed) else expression)
+        return int(name not in (ELEMENT, INVERSE, TANGENT))
+    if isinstance(expression, sp.Sum):
+        return degree(expression.function)
+    below = [degree(part) for part in expression.args]
+    if isinstance(expression, sp.KroneckerDelta) or not any(below):
+        return 0
+    if isinstance(expression, sp.Add):
+        return max(below)
+    if isinstance(expression, sp.Mul):
+        return sum(below)
+    if isinstance(expression, sp.Pow) and expression.exp.is_Integer and int(expression.exp) > 0:
+        return int(expression.exp) * below[0]
+    return math.inf
 
 
 def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> Entry:

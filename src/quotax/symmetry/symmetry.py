@@ -11,7 +11,7 @@ from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
 from quotax.symmetry.groups import Group
 from quotax.symmetry.infinitesimal import differentiate
-from quotax.symmetry.language import Entry, parse_action
+from quotax.symmetry.language import Entry, degree, parse_action
 from quotax.symmetry.terms import Term, terms
 
 
@@ -100,6 +100,11 @@ class Action:
     def group(self) -> Group:
         """The symmetry's group."""
         return self.symmetry.group
+
+    @cached_property
+    def affine(self) -> bool:
+        """Whether the action is affine in the parameters, by its formula: lines go to lines."""
+        return all(degree(entry.expression) <= 1 for entry in self.entries)
 
     @cached_property
     def infinitesimal(self) -> tuple[Entry, ...]:

@@ -200,7 +200,9 @@ def _coordinates(static: Static, point: Any, v: jax.Array) -> jax.Array:
 
 
 def _horizontal(static: Static, point: Any, x: jax.Array) -> jax.Array:
-    flat = static[0]
+    flat, whitened, _ = static
+    if whitened and hasattr(point, "level"):  # the projection in whitened coordinates, in fewer steps
+        return flat.flat(point.level(flat.nested(x)))
     return _coordinates(static, point, flat.flat(point.horizontal(flat.nested(_away(static, point, x)))))
 
 
@@ -226,19 +228,25 @@ _MAPS = {"away": _away, "coordinates": _coordinates, "horizontal": _horizontal, 
 
 
 class Curves:
-    """The exponential map of a ball whose displacements follow geodesics."""
+    """The exponential map of a ball whose displacements follow geodesics.
+
+    A point may say up to what length none of them leaves its domain (`reach`): below it nothing is asked for its exit.
+    """
 
     def __init__(self, frame: Horizontal, point: Any, layout: Layout) -> None:
         """Of a point that has `geodesic(v)`."""
-        self._run = runner(point)
+        self._run, self._frame = runner(point), frame
         path = lambda x: point.geodesic(layout.nested(x))
         like = jax.eval_shape(path, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
         self._static = ((layout, *frame._kind), bool(getattr(like, "smooth_exit", False)))
+        self._reach = float(getattr(point, "reach", 0.0))
 
-    def end(self, x: Vector) -> tuple[Tree, Any, float]:
-        """Where the geodesic leads, what pulls derivatives back from there, and up to what time it was followed."""
-        (end, stop), pull = self._run(_followed, self._static, x)
-        return end, pull, float(stop)
+    def _within(self, x: Vector) -> bool:
+        return dot(x, self._frame.lower(x)) < self._reach**2
+
+    def end(self, x: Vector) -> tuple[Tree, Any]:
+        """Where the geodesic leads, and what pulls derivatives back from there."""
+        return self._run(_ended if self._within(x) else _followed, self._static, x)
 
     def pulled(self, pull: Any, covector: Vector) -> Vector:
         """The derivative by coordinates x of a loss with this derivative by the end."""
@@ -246,7 +254,7 @@ class Curves:
 
     def stop(self, x: Vector) -> float:
         """Up to what time the geodesic is followed: below 1 where it would leave its domain."""
-        return float(self._run(_stopped, self._static, x))
+        return 1.0 if self._within(x) else float(self._run(_stopped, self._static, x))
 
     def bent(self, x: Vector, covector: Vector) -> Vector:
         """The derivative by x of `covector . a(x) / 2`: a geodesic is `theta + x + a(x)/2` to second order."""
@@ -254,7 +262,9 @@ class Curves:
 
 
 def _path(static: Any, point: Any, x: jax.Array) -> Any:
-    (flat, *_), _ = static
+    (flat, whitened, _), _ = static
+    if whitened and hasattr(point, "ray"):
+        return point.ray(flat.nested(x))
     return point.geodesic(flat.nested(_away(static[0], point, x)))
 
 
@@ -263,15 +273,14 @@ def _stopped(static: Any, point: Any, x: jax.Array) -> jax.Array:
     return stop_time(lambda v: jnp.asarray(_path(static, point, v).exit_time).astype(flat.dtype), x, smooth)
 
 
-def _followed(static: Any, point: Any, x: jax.Array) -> Any:
+def _ended(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
+    return jax.vjp(lambda x: _path(static, point, x).end, x)
+
+
+def _followed(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
     # Geodesics that leave their domain are shortened: the image is the part of the ball inside the domain, on which the
     # loss is a continuous function of the velocity. The search never meets a NaN of the geometry.
-    def follow(x: jax.Array) -> tuple[Tree, jax.Array]:
-        stop = _stopped(static, point, x)
-        return _path(static, point, stop * x).end, stop
-
-    end, pull, stop = jax.vjp(follow, x, has_aux=True)
-    return (end, stop), pull
+    return jax.vjp(lambda x: _path(static, point, _stopped(static, point, x) * x).end, x)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -244,7 +244,7 @@ class Problem:
         if self._curves is None:
             value, covector = program(self._params, at, self.frame.away(x))
             return float(value), self.frame.back(self.kept(covector))
-        end, pull, _ = self._curves.end(x)
+        end, pull = self._curves.end(x)
         value, covector = program(end, at, self._origin)
         pulled = self.kept(self._curves.pulled(pull, covector))
         return float(value), self.frame.gradient(pulled)
