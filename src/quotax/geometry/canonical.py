@@ -26,6 +26,7 @@ from jax import lax
 
 from quotax.geometry import roots, solver
 from quotax.geometry.balance import Balancing, balancing, chosen, is_pair, spectra
+from quotax.geometry.once import once
 from quotax.geometry.roles import (
     clashes,
     hopeless,
@@ -181,7 +182,7 @@ class Gauge:
             last = rest
         return None
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @once
     def _swept(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
         return self._sweep(arrays)
 
@@ -226,7 +227,7 @@ class Gauge:
         yes = jnp.asarray(True)
         return Canonical(start, shifts, {}, jnp.asarray(self.balanced), yes, yes, shrunk)
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @once
     def _shifts_out(self, arrays: Named) -> tuple[Named, Elements, Named]:
         return self._without_shifts(arrays)
 

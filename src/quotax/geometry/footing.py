@@ -135,7 +135,7 @@ def verticality(point: Point) -> float:
     """How much of a random vector's vertical part is left in its horizontal one."""
     rng = np.random.default_rng(0)
     v = {name: jnp.asarray(rng.normal(size=a.shape), a.dtype) for name, a in sorted(point.arrays.items())}
-    return float(point._run("verticality", v))
+    return float(point._once("verticality", v))
 
 
 def _leading(point: Point) -> Leading:

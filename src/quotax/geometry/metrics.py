@@ -23,6 +23,7 @@ from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.footing import Leading
 from quotax.geometry.geodesics import hamiltonian, kempf_ness, reach
+from quotax.geometry.once import once
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
@@ -53,6 +54,13 @@ class Oriented(NamedTuple):
 def compiled(metric: Metric, operation: str, data: Any, arrays: Named, *vectors: Named) -> Any:
     """One of a metric's operations as one program."""
     return getattr(metric, operation)(data, arrays, *vectors)
+
+
+@once
+def seldom(operation: tuple[Metric, str], data: Any, arrays: Named, *vectors: Named) -> Any:
+    """One of a metric's operations that is asked for once at a point."""
+    metric, name = operation
+    return getattr(metric, name)(data, arrays, *vectors)
 
 
 @jax.jit
@@ -385,7 +393,7 @@ class MovingFrame(Metric):
         return total
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@once
 def _turned(metric: MovingFrame, found: Canonical) -> tuple[Canonical, Named, Named, jax.Array]:
     """A canonical representative in its orientation, the elements and orders that lead there, and the margin."""
     turned = metric.orientation(found.arrays)

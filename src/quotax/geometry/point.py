@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from quotax.geometry.footing import Footing, Ground, footing, grounded, verticality
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.metrics import Metric, compiled
+from quotax.geometry.metrics import Metric, compiled, seldom
 from quotax.geometry.vertical import Named
 from quotax.trees import nest
 
@@ -136,6 +136,10 @@ class Point:
         if operation in ("vertical", "horizontal") and self._metric.alike:
             return getattr(self._metric, operation)(self.data, self.arrays, *vectors)
         return compiled(self._metric, operation, self.data, self.arrays, *vectors)
+
+    def _once(self, operation: str, *vectors: Named) -> Any:
+        """What is asked for once."""
+        return seldom((self._metric, operation), self.data, self.arrays, *vectors)
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")

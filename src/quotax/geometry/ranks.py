@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import jax
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 from quotax.errors import GeometryError
 from quotax.geometry import closed_forms, elimination, gram, roots, solver
 from quotax.geometry.component import Component, Named
+from quotax.geometry.once import once
 
 _SMALL = 1024
 """The most coordinates whose Gram matrix is made although its blocks could be eliminated."""
@@ -19,7 +19,7 @@ _LARGEST = 4096
 """The most coordinates whose Gram matrix is made for its rank."""
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@once
 def rank(part: Component, arrays: Mapping[str, jax.Array]) -> jax.Array:
     """The rank of a component's Gram operator."""
     held = gram.data(part, arrays)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from quotax.geometry import closed_forms, coupled, elimination, gram, iterative, roots
 from quotax.geometry.component import Component, Named
+from quotax.geometry.once import once
 from quotax.geometry.vectors import add, dot, ravel, traced, unravel
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
@@ -96,7 +97,7 @@ def _held(part: Component, arrays: Named) -> gram.Data:
     return gram.data(part, arrays)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@once
 def _quick(part: Component, arrays: Named) -> tuple[gram.Data, jax.Array, jax.Array]:
     held = gram.data(part, arrays)
     return held, *roots.by_cholesky(gram.matrix(part, held, arrays))

@@ -58,6 +58,6 @@ def _sum(pairs: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     return sum(products[1:], start=products[0])
 
 
-def traced(arrays: Mapping[str, Any]) -> bool:
+def traced(arrays: Mapping[Any, Any]) -> bool:
     """Whether something is traced: an array, or, as under `jit`, whatever is computed here."""
     return any(isinstance(array, Tracer) for array in (*arrays.values(), jnp.zeros(())))

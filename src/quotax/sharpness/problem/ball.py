@@ -130,9 +130,10 @@ class Horizontal:
         """`keep` says how a program's result is kept: as a vector of the host or of the device."""
         self.whitened = not euclidean(point) and hasattr(point, "unwhiten")
         self.euclidean = self.whitened or euclidean(point)
-        raised = not euclidean(point) and not self.whitened
-        self._kind, self._run, self._keep = (self.whitened, raised), runner(point), keep
-        self._layout = layout
+        self._flat = euclidean(point)
+        raised = not self._flat and not self.whitened
+        self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
+        self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
         return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
@@ -150,38 +151,49 @@ class Horizontal:
         return self._map("coordinates", v) if self.whitened else v
 
     def back(self, covector: Vector) -> Vector:
-        """Pulled back, raised, projected."""
-        return self._map("back", covector)
+        """Pulled back or raised, and projected."""
+        return self.horizontal(covector if self._flat else self._map("raised", covector))
 
     def gradient(self, covector: Vector) -> Vector:
         """The metric is the identity in whitened coordinates; others are displacements."""
-        return self._map("horizontal" if self.whitened else "back", covector)
+        return self.horizontal(covector) if self.whitened else self.back(covector)
 
     def lower(self, x: Vector) -> Vector:
         """The metric's matrix times x."""
         return x if self.euclidean else self._map("lower", x)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _of_tree(program: Callable[..., Any], static: Any, point: Any, *arguments: Any) -> Any:
+QUICK = {"xla_backend_optimization_level": 0}
+"""Compiler options: half the time to compile, two or three to run."""
+
+FEW = 2**16
+"""Up to this many parameters the maps of a point take no time to run, however they were compiled."""
+
+
+def _program(program: Callable[..., Any], static: Any, point: Any, *arguments: Any) -> Any:
     return program(static, point, *arguments)
 
 
-def runner(point: Any) -> Callable[..., Any]:
+_of_tree = jax.jit(_program, static_argnums=(0, 1))
+_of_small_tree = jax.jit(_program, static_argnums=(0, 1), compiler_options=QUICK)
+
+
+def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
     """How `program(static, point, *arguments)` runs: compiled once for all points of one structure, if they have one.
 
     A point that is not a pytree keeps its arrays in closures: they become constants of programs of its own.
     """
     if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point)):
-        return lambda program, static, *arguments: _of_tree(program, static, point, *arguments)
+        run = _of_small_tree if quickly else _of_tree
+        return lambda program, static, *arguments: run(program, static, point, *arguments)
     own: dict[Any, Any] = {}
 
-    def run(program: Callable[..., Any], static: Any, *arguments: Any) -> Any:
+    def compile_once(program: Callable[..., Any], static: Any, *arguments: Any) -> Any:
         if (program, static) not in own:
             own[program, static] = jax.jit(functools.partial(program, static, point))
         return own[program, static](*arguments)
 
-    return run
+    return compile_once
 
 
 # --- programs of a point: (layout, whether it whitens, whether it raises), point, flat vector -> flat vector
@@ -206,13 +218,11 @@ def _horizontal(static: Static, point: Any, x: jax.Array) -> jax.Array:
     return _coordinates(static, point, flat.flat(point.horizontal(flat.nested(_away(static, point, x)))))
 
 
-def _back(static: Static, point: Any, covector: jax.Array) -> jax.Array:
-    flat, whitened, raised = static
+def _raised(static: Static, point: Any, covector: jax.Array) -> jax.Array:
+    flat, _, raised = static
     if raised:
-        covector = flat.flat(point.sharp(flat.nested(covector)))
-    if whitened:
-        covector = jax.vjp(functools.partial(_away, static, point), covector)[1](covector)[0]
-    return _horizontal(static, point, covector)
+        return flat.flat(point.sharp(flat.nested(covector)))
+    return jax.vjp(functools.partial(_away, static, point), covector)[1](covector)[0]
 
 
 def _lower(static: Static, point: Any, x: jax.Array) -> jax.Array:
@@ -221,7 +231,7 @@ def _lower(static: Static, point: Any, x: jax.Array) -> jax.Array:
     return jax.grad(half)(jnp.zeros_like(x))
 
 
-_MAPS = {"away": _away, "coordinates": _coordinates, "horizontal": _horizontal, "back": _back, "lower": _lower}
+_MAPS = {"away": _away, "coordinates": _coordinates, "horizontal": _horizontal, "raised": _raised, "lower": _lower}
 
 
 # --- geodesics
@@ -236,6 +246,7 @@ class Curves:
     def __init__(self, frame: Horizontal, point: Any, layout: Layout) -> None:
         """Of a point that has `geodesic(v)`."""
         self._run, self._frame = runner(point), frame
+        self._seldom = runner(point, quickly=layout.size <= FEW)
         path = lambda x: point.geodesic(layout.nested(x))
         like = jax.eval_shape(path, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
         self._static = ((layout, *frame._kind), bool(getattr(like, "smooth_exit", False)))
@@ -258,7 +269,7 @@ class Curves:
 
     def bent(self, x: Vector, covector: Vector) -> Vector:
         """The derivative by x of `covector . a(x) / 2`: a geodesic is `theta + x + a(x)/2` to second order."""
-        return self._run(_bent, self._static, x, covector)
+        return self._seldom(_bent, self._static, x, covector)
 
 
 def _path(static: Any, point: Any, x: jax.Array) -> Any:
