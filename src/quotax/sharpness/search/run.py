@@ -211,7 +211,12 @@ def _climbs(task: Task, look: Look, search: Search) -> bool:
     while search.climbs:
         leader = max(search.climbs, key=lambda climber: climber.outlook)
         if leader.done != RUNNING:
-            return False
+            # Of a quadratic the sphere may hold a second, lower maximum: where gradients cost next to nothing, the
+            # others have what is left of the budget to overtake.
+            others = [climber for climber in search.climbs if climber.done == RUNNING]
+            if not (effort.patience and others and search.spent < effort.budget):
+                return False
+            leader = max(others, key=lambda climber: climber.outlook)
         proposal = climbing.certified(look, leader, task.tolerance)
         # A step that only finds its certificate costs no gradient.
         if proposal is not None:
