@@ -28,7 +28,8 @@ EXPECTED = {  # parameters, orbit dimension: by hand
 }
 CONTINUOUS = [name for name in TRUE if name != "relu permutation"]
 QUICK = ("relu scaling", "linear GL", "softmax head bias")
-SAMPLED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CONTINUOUS]
+# Numbers, matrices, a shift; copies, rotations, pairs of coordinates. The laws are tested on every symmetry.
+SAMPLED = (*QUICK, "attention query-key", "tied rotation", "rotary pairs")
 TOLERANCE = {jnp.float32: 1e-5, jnp.float64: 1e-12}
 
 
@@ -116,7 +117,9 @@ def test_against_dense_linear_algebra(name):
     np.testing.assert_allclose(space.ravel(space.vertical(params, v)), basis @ (basis.T @ flat), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED]
+)
 def test_gradients_of_an_invariant_loss_are_horizontal(name):
     net, space = SPACES[name]
     params = draw(net, 3)
