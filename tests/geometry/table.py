@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import quotax as qx
 from derive.rows import ROWS  # tests/derive/rows.py; tests/ is on the path of pytest and of pyright
@@ -282,3 +283,30 @@ def _case(row: Any) -> Case:
 CASES = {row.name: _case(row) for row in ROWS if row.name in FAMILIES}
 WITHOUT = [row.name for row in ROWS if row.name not in FAMILIES]
 """Rows whose models have no continuous symmetry."""
+
+KINDS = {
+    "linear overcomplete": "GL whose stabiliser is not compact",
+    "linear biases": "GL, and a shift that a weight carries on",
+    "leaky": "scalings of several layers that share a weight",
+    "exp": "a shift that scales, exponentially",
+    "cube": "scalings of either sign, to a power",
+    "u^2-v^2": "a field that mixes two parameters",
+    "rms norm": "rotations beside a scaling by a number",
+    "reglu": "two scalings of one axis",
+    "conv linear": "GL on tensors",
+    "relu rnn": "a scaling on both sides of a matrix",
+    "state space": "GL on both sides of a matrix",
+    "attention biases": "GL and shifts for each head",
+    "grouped query": "GL for each group of heads",
+    "rope": "complex scalings",
+    "decoder": "all of these in one model",
+}
+"""One row for each way in which families act and projections are computed: laws are tested on these by CI."""
+
+
+def sampled(
+    quick: Sequence[str], kinds: Sequence[str] = tuple(KINDS), names: Sequence[str] = tuple(CASES)
+) -> list[Any]:
+    """Every row for `parametrize`: those in `quick` by default, those in `kinds` by CI, the others by hand."""
+    marks = lambda name: () if name in quick else (pytest.mark.slow if name in kinds else pytest.mark.long,)
+    return [pytest.param(name, marks=marks(name)) for name in names]

@@ -7,12 +7,11 @@ import pytest
 import scipy.integrate
 import sympy as sp
 
-from geometry.table import CASES
+from geometry.table import CASES, KINDS, sampled
 from quotax.geometry.charges import charges, count, drift, formulas, gradient_part
 from quotax.symmetry import Term
 
-SHOWN = ("linear", "linear biases", "exp", "u^2-v^2", "tied", "relu rnn", "rope")
-SAMPLED = [name if name in SHOWN else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+SAMPLED = sampled((), ("linear", "tied", "layer norm", *KINDS))
 
 
 def flat(arrays):
@@ -37,12 +36,11 @@ def generators(family, arrays):
         return flat({n: velocity.get(n, jnp.zeros_like(a)) for n, a in arrays.items()})
 
     basis, point = jnp.eye(int(np.prod(shape))), flat(arrays)
-    return np.asarray(jax.vmap(lambda c: jax.jacfwd(field, 1)(c, point))(basis))
+    return np.asarray(jax.jit(jax.vmap(lambda c: jax.jacfwd(field, 1)(c, point)))(basis))
 
 
 # A field is a gradient iff its Jacobian is symmetric. The Jacobian does not depend on the point (fields here are
 # affine), or is generic at a random one: it shows the dimension of the algebra elements with that property.
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_the_number_of_laws_is_that_of_symmetric_jacobians(name):
     case = CASES[name]
@@ -54,7 +52,6 @@ def test_the_number_of_laws_is_that_of_symmetric_jacobians(name):
 
 
 # J is what its generator integrates to: the gradient of <xi, A> is twice the field of xi (once, for shifts only).
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_the_gradient_of_a_charge_is_its_generator(name):
     case = CASES[name]
@@ -74,7 +71,7 @@ def test_the_gradient_of_a_charge_is_its_generator(name):
             xi = family.group.algebra(jnp.stack([weights, 0 * weights], -1), family.sizes)
         else:
             xi = weights
-        gradient = jax.grad(lambda a, f=family, w=weights: jnp.sum(w * charges([f], a)[f.name]))(arrays)
+        gradient = jax.jit(jax.grad(lambda a, f=family, w=weights: jnp.sum(w * charges([f], a)[f.name])))(arrays)
         field = family.field(arrays, xi)
         factor = 1 if all(term.source is None for term in family.terms) else 2
         for key, array in gradient.items():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geometry.table import CASES
+from geometry.table import CASES, sampled
 from quotax.errors import GeometryError
 from quotax.geometry.canonical import gauge
 from quotax.geometry.factor_geodesics import inv_pair, mix_pair
@@ -37,10 +37,15 @@ def parts_of(name):
     return components(CASES[name].lowered)
 
 
+@functools.cache
+def gauge_of(name):
+    return gauge(CASES[name].lowered, unique=True)
+
+
 def canonical(name, seed=1):
     """Least norm on the orbit, and a horizontal velocity there."""
     case, parts = CASES[name], parts_of(name)
-    point = gauge(case.lowered, unique=True).canonical(case.draw(seed)).arrays
+    point = gauge_of(name).canonical(case.draw(seed)).arrays
     velocity = horizontal(parts, factors_at(parts, point), point, case.draw(seed + 1))
     return point, {n: 0.5 * v for n, v in velocity.items()}
 
@@ -245,26 +250,20 @@ def test_families_without_a_moment_are_refused(name, family):
 
 
 REFUSED = ("attention biases", "exp", "linear biases")
-# One of every kind of group and of coupling; the other rows are followed by hand.
-FOLLOWED = ("linear", "leaky", "u*v", "tied", "layer norm", "swiglu", "relu rnn", "attention", "rope", "decoder")
+# What has no closed form above: layers that share a weight, and pairs of coordinates beside matrices.
+FOLLOWED = ("leaky", "rope")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name in FOLLOWED else pytest.mark.long)
-        for name in CASES
-        if name not in REFUSED
-    ],
-)
+@pytest.mark.parametrize("name", sampled((), FOLLOWED, [name for name in CASES if name not in REFUSED]))
 def test_every_row(name):
-    point, velocity = canonical(name)
-    path = kempf_ness(parts_of(name), point, velocity)
+    parts, (point, velocity) = parts_of(name), canonical(name)
+    path = kempf_ness(parts, point, velocity)
     assert float(path.error) < 1e-9
-    assert size(path.velocity(1.0)) == pytest.approx(size(velocity), rel=1e-10)
-    along = vertical(parts_of(name), factors_at(parts_of(name), path.end), path.end, path.velocity(1.0))
-    assert size(along) < 1e-10 * size(velocity)
-    assert float(path.taylor_error(0.01)) < 1e-3
+    speed = path.velocity(1.0)
+    assert size(speed) == pytest.approx(size(velocity), rel=1e-10)
+    assert size(vertical(parts, factors_at(parts, path.end), path.end, speed)) < 1e-10 * size(velocity)
+    ahead = {n: point[n] + 0.01 * velocity[n] for n in point}
+    assert gap(ahead, path.at(0.01)) < 1e-3 * size(velocity)
 
 
 # --- any metric
@@ -330,13 +329,9 @@ def inv_sharp(arrays, covector):
     return {n: covector[n] @ (jnp.swapaxes(g, -1, -2) @ g) for n, g in arrays.items()}
 
 
-SLOW = [pytest.param(shape, marks=pytest.mark.slow) for shape in ((3, 2), (2, 3, 3))]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(5, 2), *SLOW], ids=str)
-def test_inv_closed_form_solves_the_equation(shape):
-    g, v = normal(0, *shape), normal(1, *shape, scale=0.6)
+def test_inv_closed_form_solves_the_equation():
+    g, v = normal(0, 2, 4, 3), normal(1, 2, 4, 3, scale=0.6)
     path = inv_pair({"G": g}, {"G": v})
     t_ = lambda x: jnp.swapaxes(x, -1, -2)
 
@@ -381,9 +376,10 @@ def test_inv_is_invariant_and_has_derivatives_where_velocities_have_low_rank():
     g, v, m = normal(0, 4, 2), normal(1, 4, 2), normal(2, 2, 2)
     moved_end = inv_pair({"G": g @ m}, {"G": v @ m}).end["G"]
     np.testing.assert_allclose(moved_end, inv_pair({"G": g}, {"G": v}).end["G"] @ m, atol=1e-10)
-    value = lambda v: jnp.sum(jnp.cos(inv_pair({"G": g}, {"G": v}).end["G"]))
+    value = jax.jit(lambda v: jnp.sum(jnp.cos(inv_pair({"G": g}, {"G": v}).end["G"])))
+    gradient = jax.jit(jax.grad(value))
     for at in (jnp.zeros_like(g), 0.3 * g, v.at[:, 1].set(0)):
-        slope = jax.grad(value)(at)
+        slope = gradient(at)
         numerical = (value(at + 1e-5 * v) - value(at - 1e-5 * v)) / 2e-5
         assert float(jnp.vdot(slope, v)) == pytest.approx(float(numerical), rel=1e-7)
 

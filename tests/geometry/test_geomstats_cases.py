@@ -1,6 +1,7 @@
 """geomstats' own shipped test cases, run on our bundles, actions and metrics."""
 
 import functools
+import re
 import warnings
 
 import jax.numpy as jnp
@@ -95,12 +96,16 @@ GEODESICS = {
     *("test_dist_is_positive", "test_dist_point_to_itself_is_zero", "test_squared_dist_vec"),
 }
 CURVATURE = {"test_curvature_vec", "test_sectional_curvature_vec"}
-TRANSPORT = {f"test_parallel_transport_ivp_{what}" for what in ("vec", "norm", "transported_is_tangent")}
 SAMPLE = {
-    ("quotient_metric", "scaling and permutation"): GEODESICS | TRANSPORT,
-    ("quotient_metric", "general linear"): GEODESICS | CURVATURE,
+    ("quotient_metric", "scaling and permutation"): GEODESICS,
+    ("quotient_metric", "general linear"): CURVATURE,
     ("riemannian_metric", "scaling and permutation"): {"test_metric_matrix_is_spd", "test_inner_product_is_symmetric"},
+    ("fiber_bundle", "scaling and permutation"): {"test_align_vec"},
+    ("fiber_bundle", "general linear"): {f"test_integrability_tensor_{what}vec" for what in ("", "derivative_")},
 }
+# Derivatives of the metric's matrix that geomstats takes itself: of our bundles they see inner products alone, and
+# where the quotient is flat they are seen by default.
+DERIVATIVES = "covariant_riemann|curvature_derivative|derivative_matrix"
 
 
 def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
@@ -111,7 +116,9 @@ def parameters(case_module, case_name, *, skip=(), only=(), quick=()):
     out = []
     for name in SPACES:
         for check in harness.checks(case_module, case_name, skip=skip, only=only):
-            curved = SPACES[name][2] == "invariant" and ("metric" in case_module or "log" in str(check))
+            large = "metric" in case_module or re.search("log|align|tensor", check.name)
+            curved = SPACES[name][2] == "invariant" and large
+            curved = curved or (name == "rotation" and re.search(DERIVATIVES, check.name))
             sampled = check.name in SAMPLE.get((case_module, name), ())
             marks = [pytest.mark.long] if curved and not sampled else [] if name in quick else [pytest.mark.slow]
             out.append(pytest.param(name, check, marks=marks, id=f"{name}-{check}"))

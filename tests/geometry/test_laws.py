@@ -10,26 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
-from geometry.table import CASES
+from geometry.table import CASES, sampled
 
-METRICS = ("euclidean", "invariant")
 QUICK = ("linear", "relu", "softmax bias", "layer norm")
 SEEDS = st.integers(0, 2**30)
 TOLERANCE = {jnp.float32: 2e-4, jnp.float64: 1e-11}
 
 
-def everywhere(names):
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+# Of each way in which the canonical representative, at which the invariant metric measures, is found.
+MEASURED = ("linear biases", "leaky", "exp", "rms norm", "relu rnn", "rope")
+every_kind = pytest.mark.parametrize("name", sampled(QUICK))
+every_measure = pytest.mark.parametrize("name", sampled(QUICK, MEASURED))
 
 
-every_case = pytest.mark.parametrize("name", everywhere(CASES))
-every_metric = pytest.mark.parametrize("metric", METRICS)
+def space_of(name, metric):
+    """The quotient; in the invariant metric by the discrete families as well, so that all tests share one."""
+    return CASES[name].space(metric, discrete=metric == "invariant")
 
 
 @functools.cache
 def settled(name):
     """Whether the invariant metric exists: no stabiliser that is not compact."""
-    return not CASES[name].space("invariant")._metric.gauge.unsettled
+    return not space_of(name, "invariant")._metric.gauge.unsettled
 
 
 def combine(a, u, b=0.0, v=None):
@@ -62,19 +64,24 @@ def pushed(space, params, g, v):
 # --- projections
 
 
-@every_case
-@pytest.mark.parametrize(
-    ("metric", "dtype"),
-    [
-        ("euclidean", jnp.float64),
-        ("euclidean", jnp.float32),
-        ("invariant", jnp.float64),
-        pytest.param("invariant", jnp.float32, marks=pytest.mark.long),
-    ],
-)
-def test_projections(name, metric, dtype):
+@every_kind
+def test_projections(name):
+    check_projections(name, "euclidean", jnp.float64)
+
+
+@every_measure
+def test_projections_in_the_invariant_metric(name):
+    check_projections(name, "invariant", jnp.float64)
+
+
+@pytest.mark.parametrize("name", sampled(QUICK, ("rms norm", "rope")))
+def test_projections_in_single_precision(name):
+    check_projections(name, "euclidean", jnp.float32)
+
+
+def check_projections(name, metric, dtype):
     case, tolerance = CASES[name], TOLERANCE[dtype]
-    space = case.space(metric)
+    space = space_of(name, metric)
 
     @settings(max_examples=3)
     @given(seed=SEEDS)
@@ -94,6 +101,7 @@ def test_projections(name, metric, dtype):
         xi = {
             f.name: f.group.algebra(jax.random.normal(k, f.group.coordinate_shape(f.sizes), dtype), f.sizes)
             for f, k in zip(space.families, keys, strict=True)
+            if f.dimension
         }
         along = space.field(params, xi)
         assert float(point.norm(point.horizontal(along))) <= tolerance * float(point.norm(along))  # vertical killed
@@ -101,7 +109,7 @@ def test_projections(name, metric, dtype):
     law()
 
 
-@every_case
+@every_kind
 def test_the_dimension_of_the_orbit(name):
     case = CASES[name]
     space = case.space("euclidean")
@@ -110,19 +118,19 @@ def test_the_dimension_of_the_orbit(name):
     assert space.dim == case.network.num_parameters - case.orbit
 
 
-@every_metric
-@every_case
-def test_gradients_of_invariant_losses_are_horizontal(name, metric):
+@every_measure
+def test_gradients_of_invariant_losses_are_horizontal(name):
     case = CASES[name]
-    space = case.space(metric)
+    space = space_of(name, "invariant")
     batch = [case.inputs(i) for i in range(4)]  # of a single one every unit may be dead
     outputs = lambda p: jax.tree.leaves([case.network(p, *inputs) for inputs in batch])
-    weights = outputs(case.tree(9))
+    weights = jax.jit(outputs)(case.tree(9))
     loss = lambda p: sum(jnp.sum(jnp.sin(out) * w) for out, w in zip(outputs(p), weights, strict=True))
+    slope = jax.jit(jax.grad(loss))
     for seed in range(3):
         params = case.tree(seed)
         point = space.at(params)
-        gradient = point.sharp(jax.grad(loss)(params))
+        gradient = point.sharp(slope(params))
         assert float(point.norm(gradient)) > 0
         assert float(point.norm(point.vertical(gradient))) <= 1e-9 * float(point.norm(gradient))
 
@@ -130,10 +138,10 @@ def test_gradients_of_invariant_losses_are_horizontal(name, metric):
 # --- along orbits
 
 
-@every_case
+@every_kind
 def test_the_invariant_metric_and_its_projection_move_along_orbits(name):
     case = CASES[name]
-    space = case.space("invariant", discrete=True)
+    space = space_of(name, "invariant")
     if not settled(name):
         assert space.metric_certificate.status == "refuted"
         return
@@ -155,7 +163,7 @@ def test_the_invariant_metric_and_its_projection_move_along_orbits(name):
     law()
 
 
-@every_case
+@every_kind
 def test_submersion_after_lift_is_the_identity(name):
     """Of the function itself: horizontal vectors are told apart by what they do to the outputs, where the orbit is all
     that the outputs do not see; and a lift, which is a projection, leaves what it does to the outputs alone."""
@@ -164,25 +172,23 @@ def test_submersion_after_lift_is_the_identity(name):
     inputs = [jnp.stack(many) for many in zip(*(case.inputs(i) for i in range(40)), strict=True)]
     outputs = lambda p: ravel_pytree(jax.vmap(lambda *x: case.network(p, *x))(*inputs))[0]
     params, v = case.tree(0), case.tree(1)
-    push = lambda w: jax.jvp(outputs, (params,), (w,))[1]
+    push = jax.jit(lambda w: jax.jvp(outputs, (params,), (w,))[1])
     np.testing.assert_allclose(push(space.horizontal(params, v)), push(v), atol=1e-8 * float(jnp.linalg.norm(push(v))))
 
 
 # --- geodesics
 
 
-# Every kind of equation and closed form; the other rows are run by hand.
-FOLLOWED = ("linear", "linear biases", "u*v", "exp", "layer norm")
+# Hamilton's equations, and those of canonical representatives; each in detail in test_geodesics.py.
+FOLLOWED = ("exp", "layer norm")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in FOLLOWED else pytest.mark.long) for name in CASES]
-)
+@pytest.mark.parametrize("name", sampled((), FOLLOWED))
 def test_geodesics_of_the_quotient(name):
     case = CASES[name]
     if not settled(name):
         return
-    space = case.space("invariant")
+    space = space_of(name, "invariant")
     params = case.tree(0)
     point = space.at(params)
     v = point.horizontal(case.tree(1))
@@ -205,11 +211,10 @@ def test_geodesics_of_the_quotient(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["linear", "relu", "layer norm"])
-@every_metric
+@pytest.mark.parametrize(("name", "metric"), [("relu", "euclidean"), ("linear", "invariant")])
 def test_jit_vmap_and_grad(name, metric):
     case = CASES[name]
-    space = case.space(metric)
+    space = space_of(name, metric)
     params, v, d = (case.tree(i) for i in range(3))
     compiled = jax.jit(space.horizontal)(params, v)
     assert gap(compiled, space.horizontal(params, v)) < 1e-12
@@ -219,8 +224,9 @@ def test_jit_vmap_and_grad(name, metric):
     points = jax.tree.map(lambda a, b: jnp.stack([a, b]), params, case.tree(5))
     batch = jax.vmap(space.norm, in_axes=(0, None))(points, v)
     assert float(batch[1]) == pytest.approx(float(space.norm(case.tree(5), v)), rel=1e-11)
-    function = lambda p: space.inner(p, space.horizontal(p, v), d)
-    slope = float(sum(jnp.vdot(jax.grad(function)(params)[n], d[n]) for n in d))
+    function = jax.jit(lambda p: space.inner(p, space.horizontal(p, v), d))
+    gradient = jax.jit(jax.grad(function))(params)
+    slope = float(sum(jnp.vdot(gradient[n], d[n]) for n in d))
     step = 1e-5
     numeric = (function(combine(1, params, step, d)) - function(combine(1, params, -step, d))) / (2 * step)
     assert slope == pytest.approx(float(numeric), rel=1e-6, abs=1e-8)

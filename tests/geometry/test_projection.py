@@ -28,7 +28,8 @@ EXPECTED = {  # parameters, orbit dimension: by hand
 }
 CONTINUOUS = [name for name in TRUE if name != "relu permutation"]
 QUICK = ("relu scaling", "linear GL", "softmax head bias")
-SAMPLED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CONTINUOUS]
+# Numbers, matrices, a shift; copies, rotations, pairs of coordinates. The laws are tested on every symmetry.
+SAMPLED = (*QUICK, "attention query-key", "tied rotation", "rotary pairs")
 TOLERANCE = {jnp.float32: 1e-5, jnp.float64: 1e-12}
 
 
@@ -109,14 +110,16 @@ def test_against_dense_linear_algebra(name):
         g = family.group.exponential(family.group.algebra(c.reshape(shape), family.sizes))
         return space.ravel(space.act(params, {family.name: g}))
 
-    columns = np.asarray(jax.jacfwd(orbit)(jnp.zeros(int(np.prod(shape)))))
+    columns = np.asarray(jax.jit(jax.jacfwd(orbit))(jnp.zeros(int(np.prod(shape)))))
     left, values, _ = np.linalg.svd(columns, full_matrices=False)
     basis = left[:, values > 1e-9 * values[0]]
     flat = np.asarray(space.ravel(v))
     np.testing.assert_allclose(space.ravel(space.vertical(params, v)), basis @ (basis.T @ flat), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED]
+)
 def test_gradients_of_an_invariant_loss_are_horizontal(name):
     net, space = SPACES[name]
     params = draw(net, 3)
@@ -126,7 +129,7 @@ def test_gradients_of_an_invariant_loss_are_horizontal(name):
         for spec in net.architecture.inputs
     ]
     inputs = [jax.random.normal(jax.random.key(7), shape) for shape in shapes]
-    gradient = jax.grad(lambda p: jnp.sum(jnp.sin(net(p, *inputs))))(params)
+    gradient = jax.jit(jax.grad(lambda p: jnp.sum(jnp.sin(net(p, *inputs)))))(params)
     assert size(space.vertical(params, gradient)) <= 1e-11 * size(gradient)
 
 
@@ -137,11 +140,11 @@ def test_jit_vmap_and_grad():
     eager = space.horizontal(params, v)
     assert gap(jax.jit(space.horizontal)(params, v), eager) < 1e-12
     many = jax.tree.map(lambda a, b: jnp.stack([a, b]), draw(net, 5), draw(net, 6))
-    batched = jax.vmap(space.horizontal, (None, 0))(params, many)
+    batched = jax.jit(jax.vmap(space.horizontal, (None, 0)))(params, many)
     for i in range(2):
         one = space.horizontal(params, jax.tree.map(lambda a, i=i: a[i], many))
         assert gap(jax.tree.map(lambda a, i=i: a[i], batched), one) < 1e-12
-    over_points = jax.vmap(space.horizontal, (0, None))(many, v)
+    over_points = jax.jit(jax.vmap(space.horizontal, (0, None)))(many, v)
     assert (
         gap(jax.tree.map(lambda a: a[1], over_points), space.horizontal(jax.tree.map(lambda a: a[1], many), v)) < 1e-12
     )
@@ -149,12 +152,11 @@ def test_jit_vmap_and_grad():
     def length(p):
         return space.inner(p, space.horizontal(p, v), draw(net, 2))
 
-    slope = jax.jvp(length, (params,), (draw(net, 3),))[1]
+    slope, gradient = jax.jit(lambda p, d: (jax.jvp(length, (p,), (d,))[1], jax.grad(length)(p)))(params, draw(net, 3))
     step = 1e-5
     ahead = length(jax.tree.map(lambda a, d: a + step * d, params, draw(net, 3)))
     behind = length(jax.tree.map(lambda a, d: a - step * d, params, draw(net, 3)))
     assert float(slope) == pytest.approx(float((ahead - behind) / (2 * step)), rel=1e-6)
-    gradient = jax.grad(length)(params)
     assert float(space.inner(params, gradient, draw(net, 3))) == pytest.approx(float(slope), rel=1e-9)
 
 
