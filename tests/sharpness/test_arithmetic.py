@@ -21,18 +21,6 @@ MEASURES = {
 }
 
 
-@pytest.fixture
-def same_noise(monkeypatch):
-    """Random numbers of float32 for float64 too, so that averages over samples can be compared between the two."""
-    for name in ("normal", "rademacher"):
-        draw = getattr(jax.random, name)
-        narrow = lambda key, shape=(), dtype=float, draw=draw: draw(key, shape, jnp.float32).astype(dtype)
-        monkeypatch.setattr(jax.random, name, narrow)
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
-
-
 def value(found):
     return float(found.values[0]) if hasattr(found, "values") else found.value
 
@@ -51,7 +39,7 @@ def check(found, exact):
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("name", "kept"), [("MLP", 1e5), ("attention", 1e4), ("encoder", 1e3)])
-def test_float32_along_orbits(name, kept, measure, same_noise):
+def test_float32_along_orbits(name, kept, measure):
     """`kept` is the condition up to which nothing is given up."""
     network = orbit(name)
     found = MEASURES[measure](network, network.moved(1, np.float64))

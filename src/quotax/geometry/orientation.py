@@ -245,7 +245,9 @@ def _pairing(stage: Stage, arrays: Named) -> jax.Array:
         (touch,) = stage.block.touches[name]
         array = arrays[name]
         # Any fixed numbers do, as long as they have nothing to do with the parameters.
-        reference = jax.random.normal(jax.random.key(zlib.crc32(name.encode())), array.shape, array.dtype)
+        # Drawn in float32 whatever the dtype, so that the rule is one and the same in all of them.
+        drawn = jax.random.normal(jax.random.key(zlib.crc32(name.encode())), array.shape, jnp.float32)
+        reference = drawn.astype(array.dtype)
         total = total + touch.pair(reference, array)
     return total
 

@@ -229,10 +229,9 @@ class Problem:
         return np.asarray(v, self.layout.dtype) if self._host else jnp.asarray(v, self.layout.dtype)
 
     def normal(self, seed: Any, count: int | None = None) -> Vector:
-        """Standard normal vectors, the same on every machine; one, or a stack of them."""
+        """Standard normal vectors, the same in every dtype and on every machine; one, or a stack of them."""
         shape = (self.layout.size,) if count is None else (count, self.layout.size)
-        kind = self.layout.dtype if self.layout.dtype in (np.float32, np.float64) else np.float32
-        return self.kept(np.random.default_rng(seed).standard_normal(shape, kind))
+        return self.kept(np.random.default_rng(seed).standard_normal(shape))
 
     def ball(self, radius: float) -> Ball:
         """The ball of a radius."""
