@@ -228,8 +228,7 @@ CASES = {
 }
 
 
-QUICK = ("two layers", "four layers", "heads", "gates", "squares", "softmax head")
-SAMPLED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+QUICK = ("two layers", "heads", "gates", "squares", "softmax head")
 
 
 @functools.cache
@@ -239,7 +238,7 @@ def case(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", CASES)
 def test_copies_are_recovered_exactly(name):
     plan, shapes = case(name)
     arrays, elements = draw(shapes, 0), compact(plan, 1)
@@ -260,7 +259,7 @@ def test_copies_are_recovered_exactly(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", CASES)
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**20), scale=st.sampled_from([0.05, 0.5, 5.0]))
 def test_laws(name, seed, scale):
@@ -310,34 +309,29 @@ def everything(group, sizes):
     return [np.eye(sizes["h"])[list(p)] for p in itertools.permutations(range(sizes["h"]))]
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("gates", "recurrent")]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tanh", "gates without permutations", "squares", *SLOW])
+@pytest.mark.parametrize("name", ["tanh", "gates without permutations", "squares", "gates", "recurrent"])
 def test_against_all_elements(name):
-    for seed in range(2):
-        check_against_all_elements(name, seed)
-
-
-def check_against_all_elements(name, seed):
     params, claims, _ = CASES[name]
     sizes = {"x": 2, "y": 2, "h": 3}
     plan, shapes = families(params, claims, sizes)
-    a, b = draw(shapes, seed), draw(shapes, seed + 10)
     stack = [jnp.asarray(np.array(everything(family.group, sizes))) for family in plan.families]
     indices = np.array(list(itertools.product(*(range(len(s)) for s in stack))))
 
-    def distance(index):
+    def distance(index, a, b):
         moved = a
         for family, elements, i in zip(plan.families, stack, index, strict=True):
             moved = family.act(moved, elements[i])
         return jnp.sqrt(sum(jnp.sum((moved[n] - b[n]) ** 2) for n in b))
 
-    best = float(jnp.min(jax.lax.map(distance, jnp.asarray(indices), batch_size=256)))
-    found = match(plan, a, b, starts=8 if plan.solved else 64)  # a recurrent weight makes an assignment quadratic
-    assert float(found.distance) == pytest.approx(best, rel=1e-12)
-    assert float(found.lower_bound) <= best * (1 + 1e-12)
+    distances = jax.jit(lambda a, b: jax.lax.map(lambda i: distance(i, a, b), jnp.asarray(indices), batch_size=256))
+    for seed in range(2):
+        a, b = draw(shapes, seed), draw(shapes, seed + 10)
+        best = float(jnp.min(distances(a, b)))
+        # A recurrent weight makes an assignment quadratic: as few as one random start in sixty ends at the best.
+        found = match(plan, a, b, starts=8 if plan.solved else 400)
+        assert float(found.distance) == pytest.approx(best, rel=1e-12)
+        assert float(found.lower_bound) <= best * (1 + 1e-12)
 
 
 def test_against_procrustes():
@@ -414,22 +408,21 @@ def test_noise_much_smaller_than_the_weights_is_all_that_is_left():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["heads", pytest.param("deep linear", marks=pytest.mark.slow)])
-def test_jit_vmap_and_derivatives(name):
-    plan, shapes = case(name)
+def test_jit_vmap_and_derivatives():
+    plan, shapes = case("deep linear")
     a, b, d = draw(shapes, 0), draw(shapes, 1), draw(shapes, 2)
     eager = match(plan, a, b, starts=3)
     compiled = jax.jit(lambda p, q: match(plan, p, q, starts=3))(a, b)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-12), eager, compiled)
     both = jax.tree.map(lambda *v: jnp.stack(v), a, d)
-    batched = jax.vmap(lambda p: match(plan, p, b, starts=3).distance)(both)
+    batched = jax.jit(jax.vmap(lambda p: match(plan, p, b, starts=3).distance))(both)
     np.testing.assert_allclose(batched, [match(plan, p, b, starts=3).distance for p in (a, d)], rtol=1e-12)
 
     distance = lambda t: match(plan, {n: a[n] + t * d[n] for n in a}, b, starts=3).distance
     slope = (distance(1e-6) - distance(-1e-6)) / 2e-6
-    assert float(jax.grad(distance)(0.0)) == pytest.approx(float(slope), rel=1e-6)
-    assert float(jax.jvp(distance, (0.0,), (1.0,))[1]) == pytest.approx(float(slope), rel=1e-6)
-    at_zero = jax.grad(lambda p: match(plan, p, a, starts=3).distance)(a)
+    slopes = jax.jit(lambda t: (jax.grad(distance)(t), jax.jvp(distance, (t,), (1.0,))[1]))(0.0)
+    np.testing.assert_allclose(slopes, slope, rtol=1e-6)
+    at_zero = jax.jit(jax.grad(lambda p: match(plan, p, a, starts=3).distance))(a)
     assert all(np.all(np.isfinite(v)) for v in at_zero.values())
 
 
