@@ -171,3 +171,17 @@ def test_a_group_needs_an_axis_that_some_parameter_has():
 def test_a_parameter_is_moved_once():
     with pytest.raises(qx.SymmetryError, match="says twice what becomes of 'W1'"):
         qx.Symmetry("twice", qx.GL("h"), {"W1": "g @ W1", "W1[h,x]": "g[h,l] W1[l,x]"}).bind(SPECS)
+
+
+@pytest.mark.parametrize(
+    ("action", "affine"),
+    [
+        ({"W": "g @ W"}, True),
+        ({"W": "inv(g) @ W", "b": "g @ b"}, True),
+        ({"b": "g * b * b"}, False),
+        ({"b": "g * exp(b)"}, False),
+    ],
+)
+def test_actions_that_are_affine_are_known_by_their_formulas(action, affine):
+    specs = parse_params({"W": "h x", "b": "h"})
+    assert qx.Symmetry("scale", qx.PositiveDiagonal("h"), action).bind(specs).affine is affine

@@ -102,7 +102,7 @@ def sharpness(
             Without it the gap is the spread over restarts.
         mesh: a `jax.sharding.Mesh` (Auto axes): the batch is split over its devices, everything else is on all of them.
             An axis called `"restarts"` holds searches instead of examples.
-        progress: called with a line of text as the search goes on; by default lines appear on standard error when it
+        progress: called with a line of text after every step; by default lines appear on standard error when it
             takes longer than two seconds. An interrupt from the keyboard returns the best so far.
         state: of an earlier result with the same arguments: the search goes on, and ends where it would have ended.
         resumable: keep `state` in the result; an interrupted search keeps it anyway. It holds a few dozen vectors.
