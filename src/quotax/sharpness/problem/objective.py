@@ -103,10 +103,12 @@ class Objective:
         """At `scale (x + step g)`, which is written out nowhere but inside the loss."""
         return self._value_and_gradient(params, batch, scale * (x + step * g))
 
-    def _hessian_vector(self, params: Tree, batch: Any, v: jax.Array) -> jax.Array:
+    def _hessian_vector(self, params: Tree, batch: Any, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The gradient, and the product of the Hessian with a vector."""
         flat = layout(params)
         gradient = lambda p: self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], p, batch)
-        return flat.flat(jax.jvp(gradient, (params,), (flat.nested(v),))[1])
+        slope, change = jax.jvp(gradient, (params,), (flat.nested(v),))
+        return flat.flat(slope), flat.flat(change)
 
 
 _KEPT: weakref.WeakKeyDictionary[Any, dict[Any, Objective]] = weakref.WeakKeyDictionary()

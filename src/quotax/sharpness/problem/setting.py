@@ -279,11 +279,6 @@ class Problem:
         """The time up to which the geodesic is followed, below 1 where it would leave its domain."""
         return 1.0 if self._curves is None else self._curves.stop(x)
 
-    @cached_property
-    def _slope(self) -> Any:
-        """The derivative of the loss at the centre."""
-        return self._objective.value_and_gradient(self._params, self._batch, self._origin)[1]
-
     def hessian_vector(self, x: Vector) -> Vector:
         """The second derivative of the loss along the ball's curves at the centre, applied to a horizontal vector.
 
@@ -296,11 +291,11 @@ class Problem:
         second derivative on straight lines, plus that of the quadratic form `q(x) = dL . a(x)/2` with dL fixed: a
         homogeneous quadratic form has the Hessian `v -> grad q(v)`.
         """
-        image = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
-        image = self.frame.back(self.kept(image))
+        slope, change = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
+        image = self.frame.back(self.kept(change))
         if self._curves is None:
             return image
-        return image + self.frame.gradient(self.kept(self._curves.bent(x, self._slope)))
+        return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
 
 
 def oriented(point: Any) -> tuple[Any, bool | None, str]:
