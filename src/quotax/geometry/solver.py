@@ -147,16 +147,18 @@ def nearby(part: Component, factored: Factor, arrays: Named, right: Named) -> Na
     if method(part) == "iterative":
         return solve(part, factor(part, arrays), arrays, right)
     held = gram.data(part, arrays)
-    matvec = lambda elements: gram.apply(part, held, arrays, elements)
     fixed, here, start = jax.lax.stop_gradient((held, dict(arrays), factored))
+    like = jax.eval_shape(lambda: right)
+    # One vector: JAX's derivatives of the solution refuse a right side of which some arrays do not move.
+    matvec = lambda x: ravel(gram.apply(part, held, arrays, unravel(like, x)))
 
-    def invert(_: Callable[[Named], Named], b: Named) -> Named:
-        named = lambda x: part.project(unravel(b, x))
+    def invert(_: Callable[[jax.Array], jax.Array], b: jax.Array) -> jax.Array:
+        named = lambda x: part.project(unravel(like, x))
         product = lambda x: ravel(gram.apply(part, fixed, here, named(x)))
         inverse = lambda x: ravel(part.project(_inverse(part, start, here, named(x))))
-        return named(iterative.conjugate_gradients(product, inverse, ravel(part.project(b))))
+        return ravel(named(iterative.conjugate_gradients(product, inverse, ravel(named(b)))))
 
-    return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
+    return unravel(like, jax.lax.custom_linear_solve(matvec, ravel(right), invert, symmetric=True))
 
 
 def slowest(part: Component, factored: Factor) -> jax.Array | None:

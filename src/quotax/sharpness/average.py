@@ -84,6 +84,7 @@ class AverageSharpness:
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def average_sharpness(
     loss: Loss,
     params: Any,

@@ -60,6 +60,7 @@ class Profile:
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) -> Profile:
     """Worst-case sharpness over a range of radii.
 

@@ -89,6 +89,7 @@ class Spectrum:
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def spectrum(
     loss: Loss,
     params: Any,

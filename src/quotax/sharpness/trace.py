@@ -66,6 +66,7 @@ class Trace:
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def trace(
     loss: Loss,
     params: Any,
@@ -156,6 +157,7 @@ def _orthonormal(stack: Vector) -> Vector | None:
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def gradient_norm(
     loss: Loss,
     params: Any,

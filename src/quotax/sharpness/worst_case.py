@@ -34,6 +34,7 @@ CALL = "quotax.sharpness"
 
 
 @one_thread
+@np.errstate(all="ignore")  # what is no number is named in the result
 def sharpness(
     loss: Loss,
     params: Any,

@@ -142,18 +142,17 @@ def _turn(look: Look, one: Climber, there: Place, good: bool, climbed: bool) -> 
     ball, here = look.ball, one.here
     x = there.x if climbed else here.x
     pressed = ball.norm(x) >= ball.radius * (1 - 1e-5) and ball.inner(here.x, here.gradient) > 0
-    old, new = (tangent(ball, x, v) if pressed else v for v in (one.slope, there.gradient))
-    creased, least = False, old
+    along = lambda v: tangent(ball, x, v) if pressed else v
+    old = least = along(one.slope)
+    creased = False
     if good:
-        change = new - old
+        change = along(there.gradient) - old
         square = ball.inner(change, change)
         share = float(np.clip(-ball.inner(old, change) / (square if square > 0 else 1.0), 0.0, 1.0))
         least = old + share * change
         left = ball.norm(least) / max(ball.norm(old), np.finfo(float).tiny)
         turned = share > 0 and CREASE[0] < left < CREASE[1]
         creased = one.creased and share < 1 if climbed else turned
-    elif climbed:
-        creased = one.creased
     reach = bent(ball, here, there, climbed, one.reach)
     one.slope = least if creased else there.gradient if climbed else here.gradient
     one.reach = (2.0 if climbed else 0.5) * one.reach if creased else reach
