@@ -12,7 +12,8 @@ import scipy.linalg
 import quotax as qx
 from geometry.table import CASES, certificates, sampled
 from models import relu, softmax_head
-from quotax.errors import InvarianceError, MetricWarning
+from quotax.errors import GeometryError, InvarianceError, MetricWarning
+from quotax.geometry import METRICS, suspects
 from quotax.geometry.invariance import defects
 
 UNSETTLED = ("linear overcomplete",)
@@ -60,6 +61,21 @@ def check_certificate(name, metric):
     measured = defects(space._metric, space.families, space.network.shapes)
     assert max((defect.size for defect in measured), default=0.0) < 1e-7
     assert space.metric_name == metric
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    "name", [*DISTINCT, *UNSETTLED, "linear biases", "rms norm", "attention biases", "softmax bias"]
+)
+def test_a_metric_that_structure_does_not_suspect_is_proved(name, metric):
+    # Nothing waits for the certificate there: `_needs_invariance` goes by structure alone.
+    try:
+        space = CASES[name].space(metric, discrete=True)
+    except GeometryError as refused:
+        assert "metric='invariant'" in str(refused)
+        return
+    if not suspects(space._metric, space.families):
+        assert space.metric_certificate.status == "proved", space.metric_certificate
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from quotax.errors import SharpnessError
 from quotax.sharpness import sharpness
-from quotax.sharpness.search.watching import SILENT
+from quotax.telling import SILENT
 
 
 def bumpy(p):

@@ -23,7 +23,8 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace, Witness
-from quotax.interpret.reals import QUICK, casts_removed, real_function
+from quotax.compiling import QUICK
+from quotax.interpret.reals import casts_removed, real_function
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
 from quotax.trees import nest
 

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Trace
+from quotax.compiling import QUICK
 from quotax.derive.places import ANYWHERE, Places, defined
-from quotax.interpret.reals import QUICK, real_function
+from quotax.interpret.reals import real_function
 
 GAP = 1e3
 """Singular values on the two sides of a stated rank differ by at least this factor."""

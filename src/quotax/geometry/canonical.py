@@ -231,10 +231,6 @@ class Gauge:
     def _shifts_out(self, arrays: Named) -> tuple[Named, Elements, Named]:
         return self._without_shifts(arrays)
 
-    def _identities(self, arrays: Named) -> Elements:
-        dtype = jnp.result_type(*arrays.values())
-        return {f.name: jnp.asarray(f.group.identity(f.sizes, dtype)) for f in self.linear}
-
     def _sweep(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
         """One closed form for each family, and for each of its copies whether it was exact."""
         found: dict[str, Balancing] = {}

@@ -8,10 +8,8 @@ from typing import Any
 
 import jax
 
+from quotax.compiling import QUICK
 from quotax.geometry.vectors import traced
-
-QUICK = {"xla_backend_optimization_level": 0}
-"""Compiler options: half the time to compile, two or three to run what is no matrix product."""
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:

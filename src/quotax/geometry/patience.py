@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-SILENT = 2.0
-"""Seconds before the first line on standard error, and between lines."""
+from quotax.telling import Teller
 
 
 class Patience:
-    """Called after each round of a search: tells `progress`, or standard error where the search takes long."""
+    """Called after each round of a search, which it tells; a budget of seconds."""
 
     def __init__(self, call: str, budget: float, progress: Callable[[str], Any] | None = None) -> None:
-        """`budget` in seconds; the clock starts."""
-        self.call, self.budget, self.progress = call, budget, progress
-        self.start = self.last = time.perf_counter()
+        """The clock starts."""
+        self.call, self.budget, self._teller = call, budget, Teller(progress)
         self.rounds = 0
 
     @property
     def over(self) -> bool:
         """Whether the budget is spent."""
-        return time.perf_counter() - self.start >= self.budget
+        return self._teller.seconds >= self.budget
 
     def __call__(self, state: str) -> None:
         """Say where the search is."""
         self.rounds += 1
-        now = time.perf_counter()
-        line = f"{self.call}: {state} after {self.rounds} geodesics, {now - self.start:.1f} of {self.budget:g} s"
-        if self.progress is not None:
-            self.progress(line)
-        elif now - self.last >= SILENT:
-            self.last = now
-            print(line, file=sys.stderr, flush=True)
+        where = f"{self.call}: {state} after {self.rounds} geodesics"
+        self._teller(lambda seconds: f"{where}, {seconds:.1f} of {self.budget:g} s")

@@ -378,6 +378,7 @@ class QuotientSpace:
             reason=known.reason if arrived else f"{known.reason}; {_unfinished(found, budget)}",
         )
 
+    @one_thread
     def dist(
         self,
         params: Any,

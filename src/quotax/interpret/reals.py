@@ -68,9 +68,6 @@ DIGITS = 52
 TINY = 2.0**-960
 """Smaller numbers are not far from those that float64 has fewer digits for, or none."""
 
-QUICK = {"xla_backend_optimization_level": 0}
-"""Compiler options for real functions that run a few times at small sizes: half the time to compile, three to run."""
-
 _IGNORED = ("precision", "accuracy")
 """Settings that say how exactly to compute; some are refused in float64."""
 

@@ -96,7 +96,7 @@ def block_lanczos(
         found, rounds = _ritz(Q[:count], images[:count], T[:count, :count]), rounds + 1
         over = count == basis or count - first < len(wanted)
         # Residuals cost passes over the basis: looked at in every fourth round.
-        if over or (tolerance > 0 and rounds % 4 == 0 and settled(found, ends, tolerance)):
+        if over or (tolerance > 0 and rounds % 4 == 0 and converged(found, ends, tolerance)):
             return found
 
 
@@ -106,7 +106,7 @@ def _ritz(Q: Vector, images: Vector, T: np.ndarray) -> Ritz:
     return Ritz(*np.linalg.eigh(0.5 * (T + T.T)), Q, images)
 
 
-def settled(found: Ritz, ends: tuple[int, int], tolerance: float) -> bool:
+def converged(found: Ritz, ends: tuple[int, int], tolerance: float) -> bool:
     """Whether the pairs at both ends have small residuals."""
     count = found.products
     if count < sum(ends) or not np.all(np.isfinite(found.values)):

@@ -15,7 +15,7 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.result import FUNCTION, Sharpness
 from quotax.sharpness.search.effort import Wanted
-from quotax.sharpness.search.run import Search, elsewhere, maximise
+from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.worst_case import Rising
 from quotax.threads import one_thread
@@ -108,7 +108,7 @@ def _measured(rising: Rising, radii: list[float], progress: Any, bound: bool) ->
         task = rising.task(radius, start)
         watch = Watch(CALL, task.most, progress)
         if search is not None and search.ascent is None:
-            search, interrupted = maximise(task, watch, elsewhere(search, radius), mine=True)
+            search, interrupted = maximise(task, watch, at_radius(search, radius), mine=True)
         else:  # a single ascent keeps nothing of the centre
             search, interrupted = maximise(task, watch)
         found = rising.conclude(search, bound)

@@ -88,8 +88,9 @@ def sharpness(
             move. For the sharpness of one layer alone, use `mask="its name"`.
         batch: a pytree whose leaves share their leading axis.
         microbatch: examples in memory at once; the result depends on it through rounding only.
-        budget: at most so many gradients; a certificate of stationarity stops the search before. By default 200, and up
-            to 1024 parameters as many as 1000 where the search has no certificate by then.
+        budget: at most so many gradients; a certificate of stationarity stops the search before. By default 200; with
+            up to 1024 parameters other climbs use what is left of them beside a certified one, and as many as 1000
+            are spent where the search has no certificate by then.
         steps: the same, said as steps for each of the `restarts`.
         restarts: short ascents, among which the search chooses: uphill, the best mirrored, then random ones.
         curvature: Hessian-vector products at the centre, for the quadratic model that one more climb begins with.

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quotax.compiling import QUICK
 from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
@@ -162,9 +163,6 @@ class Horizontal:
         """The metric's matrix times x."""
         return x if self.euclidean else self._map("lower", x)
 
-
-QUICK = {"xla_backend_optimization_level": 0}
-"""Compiler options: half the time to compile, two or three to run."""
 
 FEW = 2**16
 """Up to this many parameters the maps of a point take no time to run, however they were compiled."""

@@ -20,7 +20,6 @@ from quotax.sharpness.problem.devices import RESTARTS, constrain_examples
 from quotax.sharpness.problem.vectors import Tree, layout
 
 Loss = Callable[..., Any]
-Derivative = Callable[[Tree, Any], tuple[jax.Array, Tree]]
 
 
 def mean_over_chunks(

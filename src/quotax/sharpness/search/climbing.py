@@ -16,7 +16,7 @@ import numpy as np
 
 from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.search.exploring import REACH, Explorer
-from quotax.sharpness.search.memory import Memory, learn, nothing_known
+from quotax.sharpness.search.hessian_memory import HessianMemory, learn, nothing_known
 from quotax.sharpness.search.places import Look, Place, bend, bent, outlook, tangent
 from quotax.sharpness.search.proposal import Proposal, propose
 
@@ -49,7 +49,7 @@ class Climber:
     reach: float
     bends: int
     failures: int
-    known: Memory
+    known: HessianMemory
     done: int
 
     @property
@@ -58,7 +58,7 @@ class Climber:
         return outlook(self.here.rise, self.gain if self.done == RUNNING else 0.0)
 
 
-def climbers(gradient: Vector, pool: list[Explorer], known: Memory | None, memory: int) -> list[Climber]:
+def climbers(gradient: Vector, pool: list[Explorer], known: HessianMemory | None, memory: int) -> list[Climber]:
     """Climbs from explorers and, if the Hessian at the centre is known, one from its model's maximiser.
 
     The others know nothing of the centre: its model would lead them back to its own maximiser.

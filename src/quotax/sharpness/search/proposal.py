@@ -8,7 +8,7 @@ import numpy as np
 
 from quotax.sharpness.problem.ball import Ball
 from quotax.sharpness.problem.vectors import Vector, combine
-from quotax.sharpness.search.memory import Memory
+from quotax.sharpness.search.hessian_memory import HessianMemory
 from quotax.sharpness.search.trust_region import maximise_quadratic
 
 
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 def propose(
-    ball: Ball, known: Memory, x: Vector, gradient: Vector, centre_gradient: Vector, damping: float, eps: float
+    ball: Ball, known: HessianMemory, x: Vector, gradient: Vector, centre_gradient: Vector, damping: float, eps: float
 ) -> Proposal:
     """Maximise `<g, z-x> + <z-x, (B - damping)(z-x)> / 2` over the ball, for z in span(memory, x, new).
 

@@ -25,7 +25,7 @@ from quotax.sharpness.search.boxes import Boxes, Lane
 from quotax.sharpness.search.climbing import RUNNING, STATIONARY, Climber, climbers
 from quotax.sharpness.search.effort import PRODUCT, Effort
 from quotax.sharpness.search.exploring import GROWN, Explorer, distinct, following, joined, plant
-from quotax.sharpness.search.memory import Memory, lanczos
+from quotax.sharpness.search.hessian_memory import HessianMemory, lanczos
 from quotax.sharpness.search.one import Ascent
 from quotax.sharpness.search.places import Centre, Look, Place
 from quotax.sharpness.search.watching import Interrupts
@@ -42,7 +42,7 @@ class Search:
 
     radius: float
     centre: Centre
-    known: Memory | None
+    known: HessianMemory | None
     history: np.ndarray
     spent: int
     steepest: float
@@ -274,7 +274,7 @@ def outcome(search: Search) -> Found:
     return Found(x, rise, rises, done)
 
 
-def elsewhere(search: Search, radius: float) -> Search:
+def at_radius(search: Search, radius: float) -> Search:
     """A search at another radius around the same centre, of which all is known already."""
     gradients = replace(search, radius=radius, history=np.zeros(256), spent=0, nonfinite=0, planted=0)
     return replace(gradients, pool=None, climbs=None, ascent=None, lanes=None)

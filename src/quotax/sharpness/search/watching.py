@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 import jax
 
-SILENT = 2.0
-"""Seconds before the first line on standard error, and between lines."""
+from quotax.telling import Teller
 
 
 class Watch:
-    """Called with each state of a search: tells `progress`, or standard error once the search takes long."""
+    """Called with each state of a search, which it tells: with several processes the first of them does."""
 
     def __init__(self, call: str, budget: int, progress: Callable[[str], Any] | None) -> None:
         """The clock starts."""
-        self.call, self.budget, self.progress = call, budget, progress
-        self.start = self.last = time.perf_counter()
+        self.call, self.budget = call, budget
+        self._teller = Teller(progress, loud=jax.process_index() == 0)
 
     def __call__(self, search: Any) -> None:
         """Say where the search is."""
-        now = time.perf_counter()
-        due = now - self.last >= SILENT and jax.process_index() == 0
-        if self.progress is None and not due:
-            return
-        spent = f"{search.spent} of {self.budget} gradients"
-        line = f"{self.call}: {search.best:.6g} after {spent}, {now - self.start:.1f} s"
-        if self.progress is not None:
-            self.progress(line)
-        else:
-            self.last = now
-            print(line, file=sys.stderr, flush=True)
+        spent = lambda: f"{search.spent} of {self.budget} gradients"
+        self._teller(lambda seconds: f"{self.call}: {search.best:.6g} after {spent()}, {seconds:.1f} s")
 
 
 class Interrupts:

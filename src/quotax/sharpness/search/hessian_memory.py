@@ -25,7 +25,7 @@ NOISE = 1e4
 
 @jax.tree_util.register_dataclass
 @dataclass
-class Memory:
+class HessianMemory:
     """Orthonormal horizontal directions q_i, their images under the Hessian, and the products `<q_i, H q_j>`.
 
     A ring: `next` is the slot to overwrite, `last` the one written most recently, `used` the number of slots that were
@@ -82,12 +82,12 @@ class Memory:
         return rest, c, left
 
 
-def nothing_known(slots: int, like: Vector) -> Memory:
+def nothing_known(slots: int, like: Vector) -> HessianMemory:
     """An empty memory."""
-    return Memory(zeros(slots, like), zeros(slots, like), np.zeros((slots, slots)), 0, 0, 0)
+    return HessianMemory(zeros(slots, like), zeros(slots, like), np.zeros((slots, slots)), 0, 0, 0)
 
 
-def learn(ball: Ball, known: Memory, step: Vector, length: float, change: Vector, eps: float) -> None:
+def learn(ball: Ball, known: HessianMemory, step: Vector, length: float, change: Vector, eps: float) -> None:
     """Remember that the gradient changed by `change` along `step`, a vector of norm `length`.
 
     The oldest direction makes room. With `step = Q c + s` and s orthogonal to Q, `H s = change - HQ c` up to third
@@ -129,7 +129,7 @@ def learn(ball: Ball, known: Memory, step: Vector, length: float, change: Vector
 
 def lanczos(
     ball: Ball, hessian_vector: Callable[[Vector], Vector], start: Vector, noise: Vector, count: int, slots: int
-) -> tuple[Memory, int]:
+) -> tuple[HessianMemory, int]:
     """A memory filled by at most `count` Hessian-vector products at the centre, and how many were spent.
 
     Krylov directions of `start`, then of noise: the last third starts again from a random direction, because a Krylov
@@ -168,7 +168,7 @@ def lanczos(
     return _closed(ball, known), count
 
 
-def _closed(ball: Ball, known: Memory) -> Memory:
+def _closed(ball: Ball, known: HessianMemory) -> HessianMemory:
     if known.used:
         known.products[: known.used, : known.used] = ball.products(known.q, known.hq)
     return known

@@ -1,0 +1,34 @@
+"""What something that takes long says meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+SILENT = 2.0
+"""Seconds before the first line on standard error, and between lines."""
+
+
+class Teller:
+    """Tells `progress` every line, or standard error one now and then, once it takes long."""
+
+    def __init__(self, progress: Callable[[str], Any] | None, *, loud: bool = True) -> None:
+        """The clock starts; unless `loud`, standard error hears nothing."""
+        self.progress, self.loud = progress, loud
+        self.start = self.last = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.start
+
+    def __call__(self, line: Callable[[float], str]) -> None:
+        """Say `line(seconds)`, which is made only if somebody listens."""
+        now = time.perf_counter()
+        if self.progress is not None:
+            self.progress(line(now - self.start))
+        elif self.loud and now - self.last >= SILENT:
+            self.last = now
+            print(line(now - self.start), file=sys.stderr, flush=True)
