@@ -71,9 +71,8 @@ def test_a_metric_that_structure_does_not_suspect_is_proved(name, metric):
     # Nothing waits for the certificate there: `_needs_invariance` goes by structure alone.
     try:
         space = CASES[name].space(metric, discrete=True)
-    except GeometryError as refused:
-        assert "metric='invariant'" in str(refused)
-        return
+    except GeometryError:
+        return  # refused at the call
     if not suspects(space._metric, space.families):
         assert space.metric_certificate.status == "proved", space.metric_certificate
 
