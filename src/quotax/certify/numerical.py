@@ -24,6 +24,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace, Witness
 from quotax.compiling import QUICK
+from quotax.hosted import Unhosted, hosted
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
 from quotax.trees import nest
@@ -47,22 +48,31 @@ SCALE = 8
 """Every fourth point has parameters and inputs larger by this factor, beyond thresholds that small ones never meet."""
 
 
+FEW = 2**20
+"""Points of so many numbers in all are not worth compiling for."""
+
+
 @functools.lru_cache(maxsize=128)
 def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., Any]:
     """The traced function; kept, so that several claims about one model compile it once."""
     run = real_function(jaxpr, BITS) if coarse else real_function(jaxpr)
-    if not batched:
-        return jax.jit(run, compiler_options=QUICK)
-    together = jax.jit(jax.vmap(run), compiler_options=QUICK)
+    shape = jax.vmap(run) if batched else run
+    uncompiled = hosted(lambda _, *arrays: shape(*arrays))
+    together = jax.jit(shape, compiler_options=QUICK)
     one_by_one = jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays), compiler_options=QUICK)
 
-    def batch(*arrays: Any) -> list[Any]:
+    def numbers(*arrays: Any) -> list[Any]:
+        try:
+            if sum(map(np.size, arrays)) <= FEW:
+                return uncompiled(None, *arrays)
+        except (Unhosted, NotImplementedError):
+            pass
         try:
             return together(*arrays)
         except NotImplementedError:  # a primitive without a batching rule: a callback
             return one_by_one(*arrays)
 
-    return batch
+    return numbers
 
 
 def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int) -> Witness | None:

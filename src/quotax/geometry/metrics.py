@@ -132,6 +132,11 @@ class Metric(abc.ABC):
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return jnp.zeros((), jnp.result_type(*arrays.values()))
 
+    @property
+    def bends_along_orbits(self) -> bool:
+        """Whether the acceleration of every horizontal geodesic is known to be vertical."""
+        return False
+
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)
 
@@ -306,6 +311,11 @@ class MovingFrame(Metric):
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""
         return left_vertical(self.parts, data.factors, data.canonical.arrays, v)
+
+    @property
+    def bends_along_orbits(self) -> bool:
+        """Where geodesics stay among the canonical representatives."""
+        return self.tangent
 
     @functools.cached_property
     def tangent(self) -> bool:

@@ -10,16 +10,41 @@ import jax
 
 from quotax.compiling import QUICK
 from quotax.geometry.vectors import traced
+from quotax.hosted import Unhosted, hosted
+
+SMALL = 2**20
+"""Arrays of so many entries in all are left to NumPy."""
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of a static first argument, quickly; inside of another program it is compiled as that is."""
+    """Run a function of a static first argument without a compiler, or compile it quickly.
+
+    Inside of another program it is compiled as that is.
+    """
     within = jax.jit(function, static_argnums=0)
-    alone = jax.jit(function, static_argnums=0, compiler_options=QUICK)
+    compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK)
+    uncompiled = hosted(function)
 
     @functools.wraps(function)
     def run(static: Any, *arguments: Any) -> Any:
-        known = dict(enumerate(jax.tree.leaves(arguments)))
-        return (within if traced(known) else alone)(static, *arguments)
+        leaves = jax.tree.leaves(arguments)
+        if traced(dict(enumerate(leaves))):
+            return within(static, *arguments)
+        if all(map(_near, leaves)) and sum(leaf.size for leaf in leaves) <= SMALL:
+            try:
+                return jax.device_put(uncompiled(static, *arguments))
+            except Unhosted:
+                pass
+        return compiled(static, *arguments)
 
     return run
+
+
+def _near(leaf: Any) -> bool:
+    """Whether an array lies in the memory of the host."""
+    return hasattr(leaf, "dtype") and (not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host())
+
+
+@functools.cache
+def _host() -> set[Any]:
+    return {jax.devices("cpu")[0]} if jax.default_backend() == "cpu" else set()

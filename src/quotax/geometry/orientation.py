@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -29,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from quotax.draws import fixed
 from quotax.geometry.compact import Block, compact_blocks
 from quotax.geometry.spectra import each, eigh
 from quotax.geometry.vertical import Family, Named
@@ -245,10 +245,7 @@ def _pairing(stage: Stage, arrays: Named) -> jax.Array:
         (touch,) = stage.block.touches[name]
         array = arrays[name]
         # Any fixed numbers do, as long as they have nothing to do with the parameters.
-        # Drawn in float32 whatever the dtype, so that the rule is one and the same in all of them.
-        drawn = jax.random.normal(jax.random.key(zlib.crc32(name.encode())), array.shape, jnp.float32)
-        reference = drawn.astype(array.dtype)
-        total = total + touch.pair(reference, array)
+        total = total + touch.pair(fixed(name, array.shape).astype(array.dtype), array)
     return total
 
 

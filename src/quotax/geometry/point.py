@@ -123,7 +123,12 @@ class Point:
     @property
     def reach(self) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
-        return self._run("reach")
+        return self._once("reach")
+
+    @property
+    def bends_along_orbits(self) -> bool:
+        """Whether the acceleration of every horizontal geodesic is vertical here."""
+        return self._metric.bends_along_orbits
 
     # --- inside
 

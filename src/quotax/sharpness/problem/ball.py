@@ -81,8 +81,12 @@ class Frame(Protocol):
         """The horizontal metric gradient, in coordinates, that a derivative by displacements stands for."""
         ...
 
+    def raised(self, covector: Vector) -> Vector:
+        """The metric gradient, in coordinates, that a derivative by displacements stands for; not projected."""
+        ...
+
     def gradient(self, covector: Vector) -> Vector:
-        """The same of a derivative by coordinates."""
+        """The same as `back`, of a derivative by coordinates."""
         ...
 
     def lower(self, x: Vector) -> Vector:
@@ -104,6 +108,10 @@ class Plain:
     def away(self, x: Vector) -> Vector:
         """Scaled."""
         return x if self.scale is None else self.scale * x
+
+    def raised(self, covector: Vector) -> Vector:
+        """The chain rule."""
+        return self.away(covector)
 
     def back(self, covector: Vector) -> Vector:
         """The chain rule."""
@@ -151,9 +159,13 @@ class Horizontal:
         """Whitened."""
         return self._map("coordinates", v) if self.whitened else v
 
+    def raised(self, covector: Vector) -> Vector:
+        """Pulled back or raised."""
+        return covector if self._flat else self._map("raised", covector)
+
     def back(self, covector: Vector) -> Vector:
         """Pulled back or raised, and projected."""
-        return self.horizontal(covector if self._flat else self._map("raised", covector))
+        return self.horizontal(self.raised(covector))
 
     def gradient(self, covector: Vector) -> Vector:
         """The metric is the identity in whitened coordinates; others are displacements."""

@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -204,6 +204,7 @@ class Problem:
         self._origin = self.kept(np.zeros(self.layout.size, self.layout.dtype))
         self.frame: Frame = Plain(setting.scale)
         self._curves: Curves | None = None
+        self._level: bool | None = None
         if self.point is not None:
             self.frame = horizontal = Horizontal(self.point, self.layout, self.kept)
             if setting.kind == "geodesic" and not euclidean(self.point):
@@ -289,13 +290,25 @@ class Problem:
 
         That is taken from the Taylor polynomial `theta + v + a(v)/2`, which needs no differential equation: the loss's
         second derivative on straight lines, plus that of the quadratic form `q(x) = dL . a(x)/2` with dL fixed: a
-        homogeneous quadratic form has the Hessian `v -> grad q(v)`.
+        homogeneous quadratic form has the Hessian `v -> grad q(v)`. Where geodesics bend along orbits alone and dL is
+        horizontal, as that of a function on the quotient is, q is zero.
         """
         slope, change = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
         image = self.frame.back(self.kept(change))
-        if self._curves is None:
+        if self._curves is None or self._unbent(self.kept(slope)):
             return image
         return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
+
+    def _unbent(self, slope: Vector) -> bool:
+        """Whether geodesics bend only along orbits, along which the loss does not change: asked once, of its slope."""
+        if self._level is None:
+            self._level = False
+            if getattr(self.point, "bends_along_orbits", False):
+                given = self.frame.raised(slope)
+                left = given - self.frame.horizontal(given)
+                bound = 1e3 * float(np.finfo(self.layout.dtype).eps)
+                self._level = dot(left, left) <= bound**2 * dot(given, given)
+        return self._level
 
 
 def oriented(point: Any) -> tuple[Any, bool | None, str]:
