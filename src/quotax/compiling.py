@@ -1,4 +1,53 @@
-"""How programs are compiled that run a few times only."""
+"""Programs that run a few times, so that compiling them is most of what they cost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from quotax.hosted import Unhosted, hosted
 
 QUICK = {"xla_backend_optimization_level": 0}
 """Compiler options: half the time to compile, two or three to run what is no matrix product."""
+
+SMALL = 2**20
+"""Arrays of so many entries in all are left to NumPy."""
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a function of a static first argument without a compiler, or compile it quickly.
+
+    Inside of another program it is compiled as that is.
+    """
+    within = jax.jit(function, static_argnums=0)
+    compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK)
+    uncompiled = hosted(function)
+
+    @functools.wraps(function)
+    def run(static: Any, *arguments: Any) -> Any:
+        leaves = jax.tree.leaves(arguments)
+        if any(isinstance(leaf, Tracer) for leaf in (*leaves, jnp.zeros(()))):
+            return within(static, *arguments)
+        if all(map(_near, leaves)) and sum(leaf.size for leaf in leaves) <= SMALL:
+            try:
+                return jax.device_put(uncompiled(static, *arguments))
+            except Unhosted:
+                pass
+        return compiled(static, *arguments)
+
+    return run
+
+
+def _near(leaf: Any) -> bool:
+    """Whether an array lies in the memory of the host, where computations run."""
+    return hasattr(leaf, "dtype") and (not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host())
+
+
+@functools.cache
+def _host() -> set[Any]:
+    return {jax.devices("cpu")[0]} if jax.default_backend() == "cpu" else set()

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from quotax.compiling import once
 from quotax.geometry import roots, solver
 from quotax.geometry.balance import Balancing, balancing, chosen, is_pair, spectra
-from quotax.geometry.once import once
 from quotax.geometry.roles import (
     clashes,
     hopeless,

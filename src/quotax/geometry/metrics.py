@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from quotax.compiling import once
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.footing import Leading
 from quotax.geometry.geodesics import hamiltonian, kempf_ness, reach
-from quotax.geometry.once import once
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
@@ -136,6 +136,12 @@ class Metric(abc.ABC):
     def bends_along_orbits(self) -> bool:
         """Whether the acceleration of every horizontal geodesic is known to be vertical."""
         return False
+
+    def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
+        """How much of a covector lies along the orbit."""
+        lifted = jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+        whole, left = norm(lifted), norm(_less(lifted, self.level(data, arrays, lifted)))
+        return left / jnp.where(whole > 0, whole, 1)
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)

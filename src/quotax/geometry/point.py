@@ -125,10 +125,16 @@ class Point:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return self._once("reach")
 
-    @property
-    def bends_along_orbits(self) -> bool:
-        """Whether the acceleration of every horizontal geodesic is vertical here."""
-        return self._metric.bends_along_orbits
+    def bends_along(self, slope: Any) -> bool:
+        """Whether horizontal geodesics bend only in directions along which a function of this slope does not change.
+
+        They bend along orbits where they stay among canonical representatives; an invariant function has a slope that
+        vanishes there. Its second derivative along a geodesic is then that along the straight line. Outside of jit.
+        """
+        if not self._metric.bends_along_orbits:
+            return False
+        share = self._once("share_along", self._vectors(slope, "slope", "bends_along(slope)"))
+        return float(share) <= _ROUNDING * float(jnp.finfo(share.dtype).eps)
 
     # --- inside
 
@@ -148,6 +154,10 @@ class Point:
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")
+
+
+_ROUNDING = 1e3
+"""What rounding leaves of a slope along orbits, in units of its own."""
 
 
 class OrientedPoint(NamedTuple):

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.compiling import QUICK
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner
+from quotax.compiling import QUICK, once
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner, joined, stacked, zeros
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
 SHORT_OF_EXIT = 1 - 1e-9
@@ -58,7 +58,10 @@ def euclidean(point: Any) -> bool:
 
 
 class Frame(Protocol):
-    """The linear maps between flat coordinates x of a ball and flat displacements of the parameters."""
+    """The linear maps between flat coordinates x of a ball and flat displacements of the parameters.
+
+    Each takes a vector, or a stack of them.
+    """
 
     @property
     def euclidean(self) -> bool:
@@ -81,12 +84,8 @@ class Frame(Protocol):
         """The horizontal metric gradient, in coordinates, that a derivative by displacements stands for."""
         ...
 
-    def raised(self, covector: Vector) -> Vector:
-        """The metric gradient, in coordinates, that a derivative by displacements stands for; not projected."""
-        ...
-
     def gradient(self, covector: Vector) -> Vector:
-        """The same as `back`, of a derivative by coordinates."""
+        """The same of a derivative by coordinates."""
         ...
 
     def lower(self, x: Vector) -> Vector:
@@ -108,10 +107,6 @@ class Plain:
     def away(self, x: Vector) -> Vector:
         """Scaled."""
         return x if self.scale is None else self.scale * x
-
-    def raised(self, covector: Vector) -> Vector:
-        """The chain rule."""
-        return self.away(covector)
 
     def back(self, covector: Vector) -> Vector:
         """The chain rule."""
@@ -142,10 +137,20 @@ class Horizontal:
         self._flat = euclidean(point)
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
+        self._point, self._shared = point, shared(point)
         self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
-        return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
+        program, static = _MAPS[name], (self._layout, *self._kind)
+        if x.ndim == 1:
+            return self._keep(self._run(program, static, x))
+        rows = TOGETHER // self._layout.size
+        if not self._shared or rows < 2:
+            return stacked([self._map(name, row) for row in x])
+        run = _few_rows if len(x) <= MANY else _many_rows
+        return joined(
+            [self._keep(run((program, static), self._point, x[i : i + rows])) for i in range(0, len(x), rows)]
+        )
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""
@@ -159,13 +164,9 @@ class Horizontal:
         """Whitened."""
         return self._map("coordinates", v) if self.whitened else v
 
-    def raised(self, covector: Vector) -> Vector:
-        """Pulled back or raised."""
-        return covector if self._flat else self._map("raised", covector)
-
     def back(self, covector: Vector) -> Vector:
         """Pulled back or raised, and projected."""
-        return self.horizontal(self.raised(covector))
+        return self.horizontal(covector if self._flat else self._map("raised", covector))
 
     def gradient(self, covector: Vector) -> Vector:
         """The metric is the identity in whitened coordinates; others are displacements."""
@@ -188,12 +189,37 @@ _of_tree = jax.jit(_program, static_argnums=(0, 1))
 _of_small_tree = jax.jit(_program, static_argnums=(0, 1), compiler_options=QUICK)
 
 
+TOGETHER, MANY = 2**19, 16
+"""So many entries of a stack are mapped together; stacks of more rows than these come a few times in all."""
+
+
+def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
+    program, static = what
+    return jax.vmap(lambda row: program(static, point, row))(stack)
+
+
+_many_rows = once(_rows)
+_some_rows = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
+
+
+def _few_rows(what: tuple[Any, Any], point: Any, stack: Vector) -> jax.Array:
+    """By one program for all stacks of up to the next power of two rows."""
+    count = len(stack)
+    rows = 1 << (count - 1).bit_length()
+    return _some_rows(what, point, joined([stack, zeros(rows - count, stack)]))[:count]
+
+
+def shared(point: Any) -> bool:
+    """Whether a point is a pytree of arrays, so that its programs serve all points of its structure."""
+    return all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point))
+
+
 def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
     """How `program(static, point, *arguments)` runs: compiled once for all points of one structure, if they have one.
 
     A point that is not a pytree keeps its arrays in closures: they become constants of programs of its own.
     """
-    if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point)):
+    if shared(point):
         run = _of_small_tree if quickly else _of_tree
         return lambda program, static, *arguments: run(program, static, point, *arguments)
     own: dict[Any, Any] = {}
@@ -257,10 +283,14 @@ class Curves:
         """Of a point that has `geodesic(v)`."""
         self._run, self._frame = runner(point), frame
         self._seldom = runner(point, quickly=layout.size <= FEW)
-        path = lambda x: point.geodesic(layout.nested(x))
-        like = jax.eval_shape(path, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
-        self._static = ((layout, *frame._kind), bool(getattr(like, "smooth_exit", False)))
+        self._point, self._layout = point, layout
         self._reach = float(getattr(point, "reach", 0.0))
+
+    @functools.cached_property
+    def _static(self) -> Any:
+        path = lambda x: self._point.geodesic(self._layout.nested(x))
+        like = jax.eval_shape(path, jax.ShapeDtypeStruct((self._layout.size,), self._layout.dtype))
+        return (self._layout, *self._frame._kind), bool(getattr(like, "smooth_exit", False))
 
     def _within(self, x: Vector) -> bool:
         return dot(x, self._frame.lower(x)) < self._reach**2

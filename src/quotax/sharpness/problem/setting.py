@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -276,6 +276,13 @@ class Problem:
             return float(self._objective.value(self._params, self._batch, self.frame.away(x)))
         return float(self._objective.value(self._curves.end(x)[0], self._batch, self._origin))
 
+    def lines(self, stack: Vector) -> Callable[..., list[float]]:
+        """`along(share, count)`: the loss at a share of the first rows of a stack, which are mapped only once."""
+        if self._curves is not None:
+            return lambda share, count=None: [self.value(share * x) for x in stack[:count]]
+        away, value = self.frame.away(stack), self._objective.value
+        return lambda share, count=None: [float(value(self._params, self._batch, share * v)) for v in away[:count]]
+
     def stop(self, x: Vector) -> float:
         """The time up to which the geodesic is followed, below 1 where it would leave its domain."""
         return 1.0 if self._curves is None else self._curves.stop(x)
@@ -295,19 +302,27 @@ class Problem:
         """
         slope, change = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
         image = self.frame.back(self.kept(change))
-        if self._curves is None or self._unbent(self.kept(slope)):
+        if self._curves is None or self._unbent(slope):
             return image
         return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
 
-    def _unbent(self, slope: Vector) -> bool:
+    def hessian_vectors(self, stack: Vector) -> Vector:
+        """The same of the rows of a stack, of which the maps of the ball are taken together."""
+        if not self.projected:
+            return stacked([self.hessian_vector(x) for x in stack])
+        away = self.frame.away(stack)
+        pairs = [self._objective.hessian_vector(self._params, self._batch, v) for v in away]
+        images = self.frame.back(stacked([self.kept(change) for _, change in pairs]))
+        if self._curves is None or self._unbent(pairs[0][0]):
+            return images
+        bent = stacked([self.kept(self._curves.bent(x, slope)) for x, (slope, _) in zip(stack, pairs, strict=True)])
+        return images + self.frame.gradient(bent)
+
+    def _unbent(self, slope: Any) -> bool:
         """Whether geodesics bend only along orbits, along which the loss does not change: asked once, of its slope."""
         if self._level is None:
-            self._level = False
-            if getattr(self.point, "bends_along_orbits", False):
-                given = self.frame.raised(slope)
-                left = given - self.frame.horizontal(given)
-                bound = 1e3 * float(np.finfo(self.layout.dtype).eps)
-                self._level = dot(left, left) <= bound**2 * dot(given, given)
+            known = getattr(self.point, "bends_along", None)
+            self._level = known is not None and bool(known(self.layout.placed(self.kept(slope), self._params)))
         return self._level
 
 
