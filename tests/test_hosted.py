@@ -122,11 +122,16 @@ CASES = {
     "reduce_prod": (jnp.prod, X),
     "reduce_sum": (lambda x: jnp.sum(x, (0, 2)), SQUARE),
     "reduce_precision": (lambda x: lax.reduce_precision(x, 11, 20), X),
+    "asinh": (jnp.arcsinh, X),
+    "acosh": (jnp.arccosh, 1 + X**2),
+    "atanh": (jnp.arctanh, UNIT),
+    "round": (lambda x: (jnp.round(x), lax.round(x * 2) / 2), X),
     "reshape": (lambda x: x.reshape(2, 6), X),
     "rev": (lambda x: x[::-1, ::-1], X),
     "select_n": (lambda x: lax.select_n((x > 0).astype("int32") + (x > 1), x, 2 * x, 3 * x), X),
     "slice": (lambda x: x[1:3, ::2], X),
     "squeeze": (lambda x: jnp.squeeze(x[:, 1:2], 1), X),
+    "stack": (lambda x, y: jnp.stack([x, y], 1), X, Y),
     "tile": (lambda x: jnp.tile(x, (2, 3)), X),
     "transpose": (lambda x: jnp.transpose(x, (2, 0, 1)), SQUARE),
     "cholesky": (jnp.linalg.cholesky, POSITIVE),
@@ -215,6 +220,16 @@ def test_every_entry_of_the_tables_has_its_case(name):
     function, *arrays = CASES[other]
     found = set(primitives(jax.make_jaxpr(function)(*arrays).jaxpr))
     assert name in found or name in ("scatter_add", "copy")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_an_axis_in_another_order(axis):
+    way = jnp.asarray(np.random.default_rng(1).permutation(SQUARE.shape[axis]))
+    place = (slice(None),) * axis + (way,)
+    kept = {"mode": "promise_in_bounds", "unique_indices": True, "wrap_negative_indices": False}
+    permuted = lambda x: x.at[place].get(**kept)
+    agree(*both(lambda x: (permuted(x), jax.vjp(permuted, x)[1](x * x)[0], x.at[place].set(x * x, **kept)), SQUARE), 0)
+    agree(*both(jax.vmap(lambda x: x.at[way[:4] % 4].get(**kept)), SQUARE), 0)
 
 
 def test_division_of_integers_is_that_of_the_compiler():

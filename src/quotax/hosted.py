@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
-from jax.lax import GatherScatterMode
+from jax.lax import GatherScatterMode, RoundingMethod
 
 Arrays = Sequence[Any]
 Kernel = Callable[..., Any]
@@ -136,6 +136,13 @@ def _reduced_precision(params: Params, x: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(x), (nearest & ~((one << cut) - one)).view(np.float64), x)
 
 
+def _rounded(params: Params, x: np.ndarray) -> np.ndarray:
+    if params["rounding_method"] == RoundingMethod.TO_NEAREST_EVEN:
+        return np.round(x)
+    whole = np.trunc(x)
+    return whole + np.copysign(np.abs(x - whole) >= 0.5, x)
+
+
 def _power(params: Params, x: np.ndarray) -> np.ndarray:
     exponent = params["y"]
     if exponent == 2:
@@ -158,9 +165,12 @@ _PLAIN: dict[str, Kernel] = {
     "add_any": np.add,
     "and": np.bitwise_and,
     "asin": np.arcsin,
+    "asinh": np.arcsinh,
     "acos": np.arccos,
+    "acosh": np.arccosh,
     "atan": np.arctan,
     "atan2": np.arctan2,
+    "atanh": np.arctanh,
     "cbrt": np.cbrt,
     "ceil": np.ceil,
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
@@ -311,10 +321,12 @@ _SET: dict[str, Kernel] = {
     "reduce_prod": _reduced(np.prod),
     "reduce_sum": _reduced(np.sum),
     "reshape": lambda p, x: x.reshape(p["new_sizes"]),
+    "round": _rounded,
     "rev": lambda p, x: np.flip(x, p["dimensions"]),
     "select_n": lambda p, *xs: _selected(*xs),
     "slice": _slice,
     "squeeze": lambda p, x: np.squeeze(x, axis=tuple(p["dimensions"])),
+    "stack": lambda p, *xs: np.stack(xs, axis=p["axis"]),
     "tile": lambda p, x: np.tile(x, p["reps"]),
     "transpose": lambda p, x: np.transpose(x, p["permutation"]),
 }
@@ -356,6 +368,17 @@ def _places(
     return tuple(found), inside
 
 
+def _lone_axis(numbers: Any, sizes: Sequence[int], window: Sequence[int], places: int, mode: Any) -> int | None:
+    """The axis of `x[:, places, :]`, if that is all that a gather does and indices are in bounds."""
+    offset, collapsed, indexed, batch, _ = numbers
+    if batch or len(indexed) != 1 or tuple(indexed) != tuple(collapsed) or places != 1:
+        return None
+    axis, rank = indexed[0], len(sizes)
+    whole = all(window[k] == sizes[k] for k in range(rank) if k != axis)
+    alone = tuple(offset) == tuple(k for k in range(rank) if k != axis)
+    return int(axis) if whole and alone and mode == GatherScatterMode.PROMISE_IN_BOUNDS else None
+
+
 def _gather(params: Params, avals: Arrays, out: Any) -> Kernel:
     d, mode = params["dimension_numbers"], GatherScatterMode.from_any(params["mode"])
     numbers = (
@@ -366,6 +389,9 @@ def _gather(params: Params, avals: Arrays, out: Any) -> Kernel:
         fill = np.nan if out.dtype.kind == "f" else None
     if mode == GatherScatterMode.FILL_OR_DROP and fill is None:
         raise Unhosted("gather")
+    axis = _lone_axis(numbers, avals[0].shape, params["slice_sizes"], len(avals[1].shape) - 1, mode)
+    if axis is not None:
+        return lambda x, starts: np.take(x, starts[:, 0], axis, mode="clip")
 
     def run(x: np.ndarray, starts: np.ndarray) -> np.ndarray:
         places, inside = _places(numbers, x.shape, out.shape, starts, params["slice_sizes"], mode)
@@ -375,7 +401,7 @@ def _gather(params: Params, avals: Arrays, out: Any) -> Kernel:
     return run
 
 
-def _scatter(put: Kernel) -> Kernel:
+def _scatter(put: Kernel, apart: Kernel) -> Kernel:
     def made(params: Params, avals: Arrays, out: Any) -> Kernel:
         d, mode = params["dimension_numbers"], GatherScatterMode.from_any(params["mode"])
         numbers = (
@@ -386,6 +412,16 @@ def _scatter(put: Kernel) -> Kernel:
         taken = iter([shape[k] for k in d.update_window_dims])
         alone = (*d.inserted_window_dims, *d.operand_batching_dims)
         window = [1 if axis in alone else next(taken) for axis in range(len(out.shape))]
+        lone = _lone_axis(numbers, out.shape, window, len(avals[1].shape) - 1, mode)
+        if lone is not None and params["unique_indices"]:
+            before = (slice(None),) * lone
+
+            def set_apart(x: np.ndarray, starts: np.ndarray, updates: np.ndarray) -> np.ndarray:
+                result, place = x.copy(), (*before, starts[:, 0])
+                result[place] = apart(result[place], updates)
+                return result
+
+            return set_apart
 
         def run(x: np.ndarray, starts: np.ndarray, updates: np.ndarray) -> np.ndarray:
             places, inside = _places(numbers, x.shape, shape, starts, window, mode)
@@ -626,9 +662,9 @@ _IN_CONTEXT: dict[str, Kernel] = {
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
-    "scatter": _scatter(_replaced),
-    "scatter-add": _scatter(np.add.at),
-    "scatter_add": _scatter(np.add.at),
+    "scatter": _scatter(_replaced, lambda old, new: new),
+    "scatter-add": _scatter(np.add.at, np.add),
+    "scatter_add": _scatter(np.add.at, np.add),
     "triangular_solve": _triangular_solve,
 }
 """Primitives whose one output depends on the types around it."""

@@ -175,8 +175,8 @@ class Gauge:
                     for f in self.linear
                     if f.name not in self.characters
                 )
-                closed, attained = jnp.asarray(closed), jnp.asarray(closed and self.balanced)
-                return now, {n: jnp.asarray(g) for n, g in elements.items()}, (attained, closed, closed)
+                answers = tuple(map(np.asarray, (closed and self.balanced, closed, closed)))
+                return jax.device_put((now, elements, answers))
             if count > 2 and not rest < 0.7 * last:
                 return None
             last = rest

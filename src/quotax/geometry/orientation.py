@@ -42,6 +42,8 @@ UNSOLVED = "no parameter tells its orientations apart whose other axes are free 
 class Turned(NamedTuple):
     """The arrays in their orientation: turned by the elements of families, then reordered along axes.
 
+    An order comes with its inverse, in a second row.
+
     `margin` says how well these are determined: the least of the ratios that the elements divide by, singular values
     of pairings and gaps of eigenvalues. Rounding of the arrays is amplified by up to its inverse. It is zero where an
     element is not unique.
@@ -108,12 +110,12 @@ class Orientation:
 
     def _reordered(self, state: Named, orders: Mapping[str, jax.Array], *, back: bool = False) -> Named:
         for block in self.permutations:
-            order = orders[block.name]
-            inverse = jnp.argsort(order)
+            order, inverse = orders[block.name]
             for name, touches in block.touches.items():
                 for touch in touches:
+                    assert touch.own is not None
                     way = inverse if touch.flip != back else order
-                    state = {**state, name: jnp.take(state[name], way, axis=touch.own)}
+                    state = {**state, name: _permuted(state[name], way, touch.own)}
         return state
 
     def _order(self, block: Block, state: Named) -> tuple[jax.Array, jax.Array]:
@@ -127,17 +129,17 @@ class Orientation:
                 if name not in self.rough:
                     scores = scores + jnp.sum(array**4, others)
         order = jnp.argsort(scores)
-        return order, _decided(jnp.diff(scores[order]), jnp.max(scores))
+        return jnp.stack([order, jnp.argsort(order)]), _decided(jnp.diff(scores[order]), jnp.max(scores))
 
     def _before(self, elements: Elements, orders: Elements) -> Elements:
         """Elements that act before the reordering and do what these do after it."""
         families = {stage.block.name: stage.block.family for stage in self.stages}
         for block in self.permutations:
-            inverse, axis = jnp.argsort(orders[block.name]), block.family.group.axis
+            inverse, axis = orders[block.name][1], block.family.group.axis
             for name in elements:
                 for place, label in enumerate(families[name].group.element_axes):
                     if label == axis:
-                        elements = {**elements, name: jnp.take(elements[name], inverse, axis=place)}
+                        elements = {**elements, name: _permuted(elements[name], inverse, place)}
         return elements
 
     def _split(self, name: str, array: jax.Array) -> jax.Array:
@@ -199,6 +201,12 @@ def _vectors(block: Block, name: str, shape: tuple[int, ...]) -> int:
     assert touch.own is not None
     own = {touch.labels[touch.own], *touch.batch}
     return math.prod(n for label, n in zip(touch.labels, shape, strict=True) if label not in own)
+
+
+def _permuted(array: jax.Array, way: jax.Array, axis: int) -> jax.Array:
+    """The indices of an axis in another order; a permutation needs no care for indices that are out of bounds."""
+    at = (slice(None),) * axis + (way,)
+    return array.at[at].get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
 
 # --- the rules: an element of the block, and how well it is determined

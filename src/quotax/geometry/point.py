@@ -181,6 +181,6 @@ class OrientedPoint(NamedTuple):
         """Why it is not fixed."""
         if self.loose:
             return "; ".join(f"{name}: {why}" for name, why in self.loose.items())
-        if self.margin == 0:
+        if not float(self.margin):
             return "the canonical representative was not reached, or its orientation is not unique"
         return f"its orientation is hardly determined (margin {self.margin:.1e})"

@@ -16,7 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.compiling import QUICK, once
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner, joined, stacked, zeros
+from quotax.sharpness.problem.vectors import (
+    FEW_ROWS,
+    TOGETHER,
+    Layout,
+    Tree,
+    Vector,
+    dot,
+    dots,
+    inner,
+    joined,
+    padded,
+    stacked,
+)
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
 SHORT_OF_EXIT = 1 - 1e-9
@@ -147,10 +159,9 @@ class Horizontal:
         rows = TOGETHER // self._layout.size
         if not self._shared or rows < 2:
             return stacked([self._map(name, row) for row in x])
-        run = _few_rows if len(x) <= MANY else _many_rows
-        return joined(
-            [self._keep(run((program, static), self._point, x[i : i + rows])) for i in range(0, len(x), rows)]
-        )
+        run = functools.partial(_few_rows if len(x) <= FEW_ROWS else _many_rows, (program, static), self._point)
+        parts = [x[i : i + rows] for i in range(0, len(x), rows)]
+        return joined([self._keep(run(part))[: len(part)] for part in parts])
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""
@@ -189,10 +200,6 @@ _of_tree = jax.jit(_program, static_argnums=(0, 1))
 _of_small_tree = jax.jit(_program, static_argnums=(0, 1), compiler_options=QUICK)
 
 
-TOGETHER, MANY = 2**19, 16
-"""So many entries of a stack are mapped together; stacks of more rows than these come a few times in all."""
-
-
 def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
     program, static = what
     return jax.vmap(lambda row: program(static, point, row))(stack)
@@ -203,10 +210,7 @@ _some_rows = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
 
 
 def _few_rows(what: tuple[Any, Any], point: Any, stack: Vector) -> jax.Array:
-    """By one program for all stacks of up to the next power of two rows."""
-    count = len(stack)
-    rows = 1 << (count - 1).bit_length()
-    return _some_rows(what, point, joined([stack, zeros(rows - count, stack)]))[:count]
+    return _some_rows(what, point, padded(stack))
 
 
 def shared(point: Any) -> bool:

@@ -69,6 +69,7 @@ class Objective:
         self.value_and_gradient = compiled(self._value_and_gradient)
         self.along = compiled(self._along)
         self.hessian_vector = compiled(self._hessian_vector)
+        self.hessian_vectors = compiled(self._hessian_vectors)
         self._mesh = mesh
         self.side_by_side = compiled(self._side_by_side)
 
@@ -108,6 +109,17 @@ class Objective:
         gradient = lambda p: self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], p, batch)
         slope, change = jax.jvp(gradient, (params,), (flat.nested(v),))
         return flat.flat(slope), flat.flat(change)
+
+    def _hessian_vectors(
+        self, params: Tree, batch: Any, stack: jax.Array, count: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The same for the first `count` rows of a stack, one after the other: what they share is computed once."""
+
+        def one(i: jax.Array, found: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            slope, change = self._hessian_vector(params, batch, stack[i])
+            return slope, found[1].at[i].set(change)
+
+        return lax.fori_loop(0, count, one, (jnp.zeros_like(stack[0]), jnp.zeros_like(stack)))
 
 
 _KEPT: weakref.WeakKeyDictionary[Any, dict[Any, Objective]] = weakref.WeakKeyDictionary()

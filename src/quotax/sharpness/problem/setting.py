@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import TOGETHER, Layout, Tree, Vector, joined, layout, on_host, padded, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -242,12 +242,15 @@ class Problem:
         """The loss at a point of the ball, and the gradient of `x -> loss(x)` among horizontal vectors."""
         at, program = self._batch, self._objective.value_and_gradient
         if self._curves is None:
-            value, covector = program(self._params, at, self.frame.away(x))
+            value, covector = program(self._params, at, self._away(x))
             return float(value), self.frame.back(self.kept(covector))
         end, pull = self._curves.end(x)
         value, covector = program(end, at, self._origin)
         pulled = self.kept(self._curves.pulled(pull, covector))
         return float(value), self.frame.gradient(pulled)
+
+    def _away(self, x: Vector) -> Vector:
+        return x if x is self._origin else self.frame.away(x)
 
     def looks(self, points: list[Vector]) -> list[tuple[float, Vector]]:
         """`look` at several points: at once where the mesh has devices for each, else one after the other."""
@@ -273,7 +276,7 @@ class Problem:
     def value(self, x: Vector) -> float:
         """The loss at a point of the ball."""
         if self._curves is None:
-            return float(self._objective.value(self._params, self._batch, self.frame.away(x)))
+            return float(self._objective.value(self._params, self._batch, self._away(x)))
         return float(self._objective.value(self._curves.end(x)[0], self._batch, self._origin))
 
     def lines(self, stack: Vector) -> Callable[..., list[float]]:
@@ -307,16 +310,24 @@ class Problem:
         return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
 
     def hessian_vectors(self, stack: Vector) -> Vector:
-        """The same of the rows of a stack, of which the maps of the ball are taken together."""
-        if not self.projected:
-            return stacked([self.hessian_vector(x) for x in stack])
-        away = self.frame.away(stack)
-        pairs = [self._objective.hessian_vector(self._params, self._batch, v) for v in away]
-        images = self.frame.back(stacked([self.kept(change) for _, change in pairs]))
-        if self._curves is None or self._unbent(pairs[0][0]):
+        """The same of the rows of a stack, of which maps and products are taken together."""
+        slope, changes = self._products(self.frame.away(stack))
+        images = self.frame.back(changes)
+        if self._curves is None or self._unbent(slope):
             return images
-        bent = stacked([self.kept(self._curves.bent(x, slope)) for x, (slope, _) in zip(stack, pairs, strict=True)])
-        return images + self.frame.gradient(bent)
+        return images + self.frame.gradient(stacked([self.kept(self._curves.bent(x, slope)) for x in stack]))
+
+    def _products(self, stack: Vector) -> tuple[Any, Vector]:
+        """The derivative at the centre, and the products of the Hessian with straight displacements."""
+        rows = TOGETHER // self.layout.size
+        if self._mesh is not None or rows < 2:
+            pairs = [self._objective.hessian_vector(self._params, self._batch, v) for v in stack]
+            return pairs[0][0], stacked([self.kept(change) for _, change in pairs])
+        parts, slope = [], None
+        for part in (stack[i : i + rows] for i in range(0, len(stack), rows)):
+            slope, changes = self._objective.hessian_vectors(self._params, self._batch, padded(part), len(part))
+            parts.append(self.kept(changes)[: len(part)])
+        return slope, joined(parts)
 
     def _unbent(self, slope: Any) -> bool:
         """Whether geodesics bend only along orbits, along which the loss does not change: asked once, of its slope."""
