@@ -19,13 +19,13 @@ SMALL = 2**20
 """Arrays of so many entries in all are left to NumPy."""
 
 
-def once(function: Callable[..., Any]) -> Callable[..., Any]:
+def once(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
     """Run a function of a static first argument without a compiler, or compile it quickly.
 
-    Inside of another program it is compiled as that is.
+    Inside of another program it is compiled as that is. `how` is for `jax.jit`.
     """
-    within = jax.jit(function, static_argnums=0)
-    compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK)
+    within = jax.jit(function, static_argnums=0, **how)
+    compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK, **how)
     uncompiled = hosted(function)
 
     @functools.wraps(function)

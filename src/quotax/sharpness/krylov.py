@@ -54,13 +54,11 @@ class Ritz(NamedTuple):
 def orthonormal(basis: Vector, stack: Vector) -> list[Vector | None]:
     """For each row of a stack the unit vector of what is left outside the span of the basis' rows and of those before.
 
-    Nothing where that is rounding.
+    Nothing where that is rounding. Of what is left much smaller than it was, a second call makes it orthogonal.
     """
     sizes = [dot(v, v) ** 0.5 for v in stack]
     if len(basis):
-        # Twice is enough: what is taken away the second time is rounding of what was left.
-        for _ in range(2):
-            stack = stack - combine(dots(stack, basis), basis)
+        stack = stack - combine(dots(stack, basis), basis)
     found: list[Vector | None] = []
     for v, size in zip(stack, sizes, strict=True):
         before = [q for q in found if q is not None]
@@ -101,12 +99,14 @@ def block_lanczos(
             count += len(new)
             candidates = images[first:count]
             T[:count, first:count] = dots(Q[:count], candidates)
-            T[first:count, :first] = dots(Q[first:count], images[:first])
-        found, rounds = _ritz(Q[:count], images[:count], T[:count, :count]), rounds + 1
+            T[first:count, :first] = T[:first, first:count].T
+        rounds += 1
         over = count == basis or len(new) < len(wanted)
         # Residuals cost passes over the basis: looked at in every fourth round.
-        if over or (tolerance > 0 and rounds % 4 == 0 and converged(found, ends, tolerance)):
-            return found
+        if over or (tolerance > 0 and rounds % 4 == 0):
+            found = _ritz(Q[:count], images[:count], T[:count, :count])
+            if over or converged(found, ends, tolerance):
+                return found
 
 
 def _further(
@@ -119,7 +119,7 @@ def _further(
         for i, v in zip(lacking, random([len(basis) + i for i in lacking]), strict=True):
             found[i] = v
         found = _up_to_nothing(orthonormal(basis, stacked(found)))
-    # Rounding must not lead out of the range.
+    # Rounding must not lead out of the range, and what was orthogonalised once is so now to the last digits.
     return _up_to_nothing(orthonormal(basis, project(stacked(found)))) if found else []
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import TOGETHER, Layout, Tree, Vector, joined, layout, on_host, padded, stacked
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -70,7 +70,7 @@ class Measurement:
     representatives: int = 0
     spread_scale: float = 0.5
 
-    @cached_property
+    @functools.cached_property
     def bits(self) -> tuple[int, ...]:
         """The key, as numbers that seed a generator."""
         return random_bits(self.call, self.key)
@@ -160,12 +160,12 @@ class Setting:
         straight = self.kind != "geodesic" or euclidean(self.point)
         return "Riemannian" if not straight or (self.point is not None and euclidean(self.point)) else "Euclidean"
 
-    @cached_property
+    @functools.cached_property
     def problem(self) -> Problem:
         """The loss in the ball's coordinates."""
         return Problem(self)
 
-    @cached_property
+    @functools.cached_property
     def dim(self) -> int:
         """The number of directions in the ball: horizontal ones, or parameters that move."""
         if self.scale is not None:
@@ -204,7 +204,6 @@ class Problem:
         self._origin = self.kept(np.zeros(self.layout.size, self.layout.dtype))
         self.frame: Frame = Plain(setting.scale)
         self._curves: Curves | None = None
-        self._level: bool | None = None
         if self.point is not None:
             self.frame = horizontal = Horizontal(self.point, self.layout, self.kept)
             if setting.kind == "geodesic" and not euclidean(self.point):
@@ -303,38 +302,29 @@ class Problem:
         homogeneous quadratic form has the Hessian `v -> grad q(v)`. Where geodesics bend along orbits alone and dL is
         horizontal, as that of a function on the quotient is, q is zero.
         """
-        slope, change = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
-        image = self.frame.back(self.kept(change))
-        if self._curves is None or self._unbent(slope):
-            return image
-        return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
+        return self._curved(x, self.frame.back(self._product(self.frame.away(x))))
 
     def hessian_vectors(self, stack: Vector) -> Vector:
-        """The same of the rows of a stack, of which maps and products are taken together."""
-        slope, changes = self._products(self.frame.away(stack))
-        images = self.frame.back(changes)
-        if self._curves is None or self._unbent(slope):
-            return images
-        return images + self.frame.gradient(stacked([self.kept(self._curves.bent(x, slope)) for x in stack]))
+        """The same of the rows of a stack, of which maps are taken together."""
+        images = self.frame.back(stacked([self._product(v) for v in self.frame.away(stack)]))
+        return images if self._bent is None else stacked(list(map(self._curved, stack, images)))
 
-    def _products(self, stack: Vector) -> tuple[Any, Vector]:
-        """The derivative at the centre, and the products of the Hessian with straight displacements."""
-        rows = TOGETHER // self.layout.size
-        if self._mesh is not None or rows < 2:
-            pairs = [self._objective.hessian_vector(self._params, self._batch, v) for v in stack]
-            return pairs[0][0], stacked([self.kept(change) for _, change in pairs])
-        parts, slope = [], None
-        for part in (stack[i : i + rows] for i in range(0, len(stack), rows)):
-            slope, changes = self._objective.hessian_vectors(self._params, self._batch, padded(part), len(part))
-            parts.append(self.kept(changes)[: len(part)])
-        return slope, joined(parts)
+    def _curved(self, x: Vector, image: Vector) -> Vector:
+        return image if self._bent is None else image + self.frame.gradient(self.kept(self._bent(x)))
 
-    def _unbent(self, slope: Any) -> bool:
-        """Whether geodesics bend only along orbits, along which the loss does not change: asked once, of its slope."""
-        if self._level is None:
-            known = getattr(self.point, "bends_along", None)
-            self._level = known is not None and bool(known(self.layout.placed(self.kept(slope), self._params)))
-        return self._level
+    def _product(self, v: Vector) -> Vector:
+        return self.kept(self._objective.hessian_vector(self._params, self._batch, v))
+
+    @functools.cached_property
+    def _bent(self) -> Callable[[Vector], Any] | None:
+        """What the curves add to the second derivative; nothing where they bend along orbits, as the loss does not."""
+        if self._curves is None:
+            return None
+        slope = self.kept(self._objective.slope(self._params, self._batch))
+        known = getattr(self.point, "bends_along", None)
+        if known is not None and known(self.layout.placed(slope, self._params)):
+            return None
+        return functools.partial(self._curves.bent, covector=slope)
 
 
 def oriented(point: Any) -> tuple[Any, bool | None, str]:
