@@ -15,6 +15,9 @@ Operator = Callable[[Vector], Vector]
 # What is left of a vector after orthogonalisation counts as a new direction above this share of it.
 NEW = 1e-6
 
+# Above this share what is left needs no second look.
+MUCH = 0.1
+
 
 class Ritz(NamedTuple):
     """Approximate eigenpairs in a basis of orthonormal rows, values ascending; `images` are those of the basis.
@@ -51,15 +54,16 @@ class Ritz(NamedTuple):
         return dot(error, error) ** 0.5
 
 
-def orthonormal(basis: Vector, stack: Vector) -> list[Vector | None]:
+def orthonormal(basis: Vector, stack: Vector) -> tuple[list[Vector | None], float]:
     """For each row of a stack the unit vector of what is left outside the span of the basis' rows and of those before.
 
-    Nothing where that is rounding. Of what is left much smaller than it was, a second call makes it orthogonal.
+    Nothing where that is rounding. Rounding grows by the inverse of the second number: the least share that is left.
     """
     sizes = [dot(v, v) ** 0.5 for v in stack]
     if len(basis):
         stack = stack - combine(dots(stack, basis), basis)
     found: list[Vector | None] = []
+    share = 1.0
     for v, size in zip(stack, sizes, strict=True):
         before = [q for q in found if q is not None]
         for _ in range(2):
@@ -67,7 +71,8 @@ def orthonormal(basis: Vector, stack: Vector) -> list[Vector | None]:
                 v = v - dot(q, v) * q
         rest = dot(v, v) ** 0.5
         found.append(v * (1 / rest) if rest > NEW * size else None)
-    return found
+        share = min(share, rest / size if size > 0 else 0.0)
+    return found, share
 
 
 def block_lanczos(
@@ -113,14 +118,17 @@ def _further(
     basis: Vector, wanted: Vector, project: Operator, random: Callable[[Sequence[int]], Vector]
 ) -> list[Vector]:
     """Orthonormal vectors for the next block, in the range of `project`: fewer than wanted when that is exhausted."""
-    found = orthonormal(basis, wanted)
+    found, share = orthonormal(basis, wanted)
     lacking = [i for i, v in enumerate(found) if v is None]
     if lacking:
         for i, v in zip(lacking, random([len(basis) + i for i in lacking]), strict=True):
             found[i] = v
-        found = _up_to_nothing(orthonormal(basis, stacked(found)))
-    # Rounding must not lead out of the range, and what was orthogonalised once is so now to the last digits.
-    return _up_to_nothing(orthonormal(basis, project(stacked(found)))) if found else []
+        found, share = orthonormal(basis, stacked(found))
+    found = _up_to_nothing(found)
+    if found and not share > MUCH:
+        # Rounding must not lead out of the range, nor into the span of the basis.
+        found = _up_to_nothing(orthonormal(basis, project(stacked(found)))[0])
+    return found
 
 
 def _up_to_nothing(found: list[Vector | None]) -> list[Vector]:

@@ -26,8 +26,8 @@ from quotax.sharpness.problem.vectors import (
     dots,
     inner,
     joined,
-    padded,
     stacked,
+    zeros,
 )
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
@@ -149,7 +149,7 @@ class Horizontal:
         self._flat = euclidean(point)
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
-        self._point, self._shared = point, shared(point)
+        self._point, self._shared, self._rows = point, shared(point), 0
         self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
@@ -159,9 +159,13 @@ class Horizontal:
         rows = TOGETHER // self._layout.size
         if not self._shared or rows < 2:
             return stacked([self._map(name, row) for row in x])
-        run = functools.partial(_few_rows if len(x) <= FEW_ROWS else _many_rows, (program, static), self._point)
-        parts = [x[i : i + rows] for i in range(0, len(x), rows)]
-        return joined([self._keep(run(part))[: len(part)] for part in parts])
+        what = (program, static)
+        if len(x) > FEW_ROWS:
+            return joined([self._keep(_many_rows(what, self._point, x[i : i + rows])) for i in range(0, len(x), rows)])
+        # A shorter stack than before fills the program that was compiled for that one.
+        self._rows = max(self._rows, len(x))
+        filled = joined([x, zeros(self._rows - len(x), x)])
+        return self._keep(_few_rows(what, self._point, filled))[: len(x)]
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""
@@ -206,11 +210,7 @@ def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
 
 
 _many_rows = once(_rows)
-_some_rows = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
-
-
-def _few_rows(what: tuple[Any, Any], point: Any, stack: Vector) -> jax.Array:
-    return _some_rows(what, point, padded(stack))
+_few_rows = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
 
 
 def shared(point: Any) -> bool:

@@ -140,17 +140,8 @@ def joined(stacks: list[Vector]) -> Vector:
     return np.concatenate(stacks) if isinstance(stacks[0], np.ndarray) else jnp.concatenate(stacks)
 
 
-def padded(stack: Vector) -> Vector:
-    """A stack of few rows with zeros up to the next power of two, so that few shapes are compiled for."""
-    return (
-        joined([stack, zeros((1 << (len(stack) - 1).bit_length()) - len(stack), stack)])
-        if len(stack) <= FEW_ROWS
-        else stack
-    )
-
-
 FEW_ROWS = 16
-"""Stacks of more rows come a few times in all."""
+"""Stacks of more rows than these come a few times in all; their programs are not compiled."""
 
 TOGETHER = 2**19
 """So many numbers of a stack are handled together."""
