@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from jax import lax
 from jax.extend.core import jaxprs_in_params
 
-from quotax.hosted import _IN_CONTEXT, _MANY, _PLAIN, _SET, Hosted, Unhosted, hosted
+from quotax.hosted import _CALLS, _IN_CONTEXT, _MANY, _PLAIN, _SET, Hosted, Uncompiled, Unhosted
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 3, 4))
@@ -186,7 +186,7 @@ CASES = {
 
 def both(function, *arrays):
     """What the hosted program computes, and what the compiled one does."""
-    ours = hosted(lambda _, *xs: function(*xs))(None, *arrays)
+    ours = Uncompiled(lambda _, *xs: function(*xs))(None, *arrays)
     return jax.tree.leaves(ours), jax.tree.leaves(jax.jit(function)(*arrays))
 
 
@@ -214,7 +214,7 @@ def primitives(jaxpr):
             yield from primitives(inner)
 
 
-@pytest.mark.parametrize("name", [*_PLAIN, *_SET, *_IN_CONTEXT, *_MANY])
+@pytest.mark.parametrize("name", [*_PLAIN, *_SET, *_IN_CONTEXT, *_MANY, *_CALLS])
 def test_every_entry_of_the_tables_has_its_case(name):
     other = {"scatter_add": "scatter-add"}.get(name, name)
     function, *arrays = CASES[other]
@@ -268,7 +268,7 @@ def test_what_has_no_factorisation_is_no_number(name):
 
 def test_what_is_in_no_table_is_said_before_anything_runs():
     with pytest.raises(Unhosted, match="random"):
-        hosted(lambda _, x: jax.random.normal(jax.random.key(0), x.shape) + x)(None, X)
+        Uncompiled(lambda _, x: jax.random.normal(jax.random.key(0), x.shape) + x)(None, X)
     with pytest.raises(Unhosted, match="fft"):
         Hosted(jax.make_jaxpr(jnp.fft.fft)(X))
 
@@ -280,7 +280,14 @@ def test_a_program_is_traced_once_for_each_type():
         seen.append(static)
         return static * x
 
-    run = hosted(counted)
+    run = Uncompiled(counted)
     assert [float(run(2, np.float64(x))) for x in (1, 2)] == [2, 4]
     run(2, np.float32(1)), run(3, np.float64(1))
     assert seen == [2, 2, 3]
+
+
+def test_what_depends_on_the_first_arguments_is_done_once():
+    function = lambda _, x, y: (jax.jit(jnp.sin)(x) @ y, jnp.cos(x), y + 1)
+    given = Uncompiled(function).given(None, SQUARE, jax.ShapeDtypeStruct(SQUARE.shape, SQUARE.dtype))
+    for y in (SQUARE, 2 * SQUARE):
+        agree(given(y), jax.jit(function, static_argnums=0)(None, SQUARE, y), 1e-12)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from quotax.hosted import Unhosted, hosted
+from quotax.hosted import Uncompiled, Unhosted
 
 QUICK = {"xla_backend_optimization_level": 0}
 """Compiler options: half the time to compile, two or three to run what is no matrix product."""
@@ -26,14 +26,14 @@ def once(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
     """
     within = jax.jit(function, static_argnums=0, **how)
     compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK, **how)
-    uncompiled = hosted(function)
+    uncompiled = Uncompiled(function)
 
     @functools.wraps(function)
     def run(static: Any, *arguments: Any) -> Any:
         leaves = jax.tree.leaves(arguments)
         if any(isinstance(leaf, Tracer) for leaf in (*leaves, jnp.zeros(()))):
             return within(static, *arguments)
-        if all(map(_near, leaves)) and sum(leaf.size for leaf in leaves) <= SMALL:
+        if near(leaves):
             try:
                 return jax.device_put(uncompiled(static, *arguments))
             except Unhosted:
@@ -43,9 +43,10 @@ def once(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
     return run
 
 
-def _near(leaf: Any) -> bool:
-    """Whether an array lies in the memory of the host, where computations run."""
-    return hasattr(leaf, "dtype") and (not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host())
+def near(leaves: Iterable[Any]) -> bool:
+    """Whether arrays are small, and lie in the memory of the host, where computations run."""
+    mine = lambda leaf: not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host()
+    return all(hasattr(leaf, "dtype") and mine(leaf) for leaf in leaves) and sum(leaf.size for leaf in leaves) <= SMALL
 
 
 @functools.cache

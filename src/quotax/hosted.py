@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,66 +27,105 @@ class Unhosted(Exception):
     """A primitive that has no entry in the table, or is used in a way that its entry does not know."""
 
 
+class Step(NamedTuple):
+    """A call: where its arguments are, where its outputs go and of what types, whether it returns one by itself."""
+
+    run: Kernel
+    reads: list[int]
+    writes: list[tuple[int, Any]]
+    alone: bool
+
+
 class Hosted:
     """A jaxpr as a list of calls, made once and run on NumPy arrays."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         """Every equation finds its function now, so that what cannot be hosted is known before anything runs."""
-        jaxpr = closed.jaxpr
-        self._slots: dict[Any, int] = {}
-        self._constants: list[tuple[int, np.ndarray]] = []
-        for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
-            self._constants.append((self._slot(variable), _array(value)))
-        self._arguments = [self._slot(variable) for variable in jaxpr.invars]
-        self._steps = [self._step(equation) for equation in _alive(jaxpr)]
-        self._results = [self._read(atom) for atom in jaxpr.outvars]
-        self._size = len(self._slots)
+        self._arguments = len(closed.jaxpr.invars)
+        self._start: list[Any] = [None] * self._arguments
+        self._steps: list[Step] = []
+        self._results = self._inlined(closed, list(range(self._arguments)))
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """The outputs; types are those of the trace."""
-        values: list[Any] = [None] * self._size
-        for slot, value in self._constants:
-            values[slot] = value
-        for slot, value in zip(self._arguments, arrays, strict=True):
-            values[slot] = value
-        for run, reads, writes in self._steps:
-            outputs = run(*[values[slot] for slot in reads])
-            for (slot, dtype), value in zip(writes, outputs, strict=True):
-                values[slot] = value if value.dtype == dtype else value.astype(dtype)
-        return [values[slot] for slot in self._results]
+        values = [*arrays, *self._start[len(arrays) :]]
+        for step in self._steps:
+            _take(step, values)
+        return [np.asarray(values[slot]) for slot in self._results]
 
-    def _slot(self, variable: Any) -> int:
-        return self._slots.setdefault(variable, len(self._slots))
+    def given(self, *arrays: Any) -> Callable[..., list[Any]]:
+        """The program of the last arguments, with everything done that depends on these first ones alone."""
+        start, rest = [*arrays, *self._start[len(arrays) :]], []
+        later = set(range(len(arrays), self._arguments))
+        for step in self._steps:
+            if later.intersection(step.reads):
+                later.update(slot for slot, _ in step.writes)
+                rest.append(step)
+            else:
+                _take(step, start)
 
-    def _read(self, atom: Any) -> int:
-        if not isinstance(atom, Literal):
-            return self._slots[atom]
-        slot, aval = self._slot(object()), cast(Any, atom.aval)
-        self._constants.append((slot, np.asarray(atom.val, aval.dtype)))
-        return slot
+        def run(*last: Any) -> list[Any]:
+            values = start.copy()
+            values[len(arrays) : len(arrays) + len(last)] = last
+            for step in rest:
+                _take(step, values)
+            return [np.asarray(values[slot]) for slot in self._results]
 
-    def _step(self, equation: Any) -> tuple[Kernel, list[int], list[tuple[int, Any]]]:
-        name, params = equation.primitive.name, equation.params
-        reads = [self._read(atom) for atom in equation.invars]
-        types: list[Any] = [variable.aval for variable in equation.outvars]
-        writes = [(self._slot(v), aval.dtype) for v, aval in zip(equation.outvars, types, strict=True)]
-        if any(jnp.issubdtype(dtype, jax.dtypes.extended) for _, dtype in writes):
-            raise Unhosted(name)
-        if name in _MANY:
-            return _MANY[name](params), reads, writes
-        if name in _IN_CONTEXT:
-            made = _IN_CONTEXT[name](params, [a.aval for a in equation.invars], types[0])
-        elif name in _PLAIN:
-            made = _PLAIN[name]
-        elif name in _SET:
-            made = functools.partial(_SET[name], params)
-        else:
-            raise Unhosted(name)
-        return _alone(made), reads, writes
+        return run
+
+    def _new(self, value: Any = None) -> int:
+        self._start.append(value)
+        return len(self._start) - 1
+
+    def _inlined(self, closed: ClosedJaxpr, arguments: list[int]) -> list[int]:
+        """Add a jaxpr's calls, and those of what it calls; where its outputs are."""
+        jaxpr = closed.jaxpr
+        slots = dict(zip(jaxpr.invars, arguments, strict=True))
+        for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
+            slots[variable] = self._new(_array(value))
+
+        def read(atom: Any) -> int:
+            if not isinstance(atom, Literal):
+                return slots[atom]
+            aval: Any = atom.aval
+            return self._new(np.asarray(atom.val, aval.dtype))
+
+        for equation in _alive(jaxpr):
+            name, params = equation.primitive.name, equation.params
+            reads = [read(atom) for atom in equation.invars]
+            if name in _CALLS:
+                body = params[_CALLS[name]]
+                outputs = self._inlined(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), reads)
+            else:
+                outputs = [self._new() for _ in equation.outvars]
+                self._steps.append(_step(equation, reads, outputs))
+            slots.update(zip(equation.outvars, outputs, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
 
 
-def _alone(made: Kernel) -> Kernel:
-    return lambda *xs: (np.asarray(made(*xs)),)
+def _take(step: Step, values: list[Any]) -> None:
+    outputs = step.run(*[values[slot] for slot in step.reads])
+    for (slot, dtype), value in zip(step.writes, (outputs,) if step.alone else outputs, strict=True):
+        values[slot] = value if value.dtype is dtype else value.astype(dtype)
+
+
+def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
+    name, params = equation.primitive.name, equation.params
+    types: list[Any] = [variable.aval for variable in equation.outvars]
+    writes = [(slot, aval.dtype) for slot, aval in zip(outputs, types, strict=True)]
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for _, dtype in writes):
+        raise Unhosted(name)
+    if name in _MANY:
+        return Step(_MANY[name](params), reads, writes, False)
+    if name in _IN_CONTEXT:
+        made = _IN_CONTEXT[name](params, [a.aval for a in equation.invars], types[0])
+    elif name in _PLAIN:
+        made = _PLAIN[name]
+    elif name in _SET:
+        made = functools.partial(_SET[name], params)
+    else:
+        raise Unhosted(name)
+    return Step(made, reads, writes, True)
 
 
 def _array(value: Any) -> np.ndarray:
@@ -222,11 +261,13 @@ _PLAIN: dict[str, Kernel] = {
 # --- moves, sums and products
 
 
-def _broadcast(params: Params, x: np.ndarray) -> np.ndarray:
-    shape = [1] * len(params["shape"])
-    for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
+def _broadcast(params: Params, avals: Arrays, out: Any) -> Kernel:
+    shape, given = [1] * len(out.shape), avals[0].shape
+    for axis, size in zip(params["broadcast_dimensions"], given, strict=True):
         shape[axis] = size
-    return np.broadcast_to(x.reshape(shape), params["shape"])
+    if tuple(shape) == out.shape:
+        return lambda x: x.reshape(shape)
+    return lambda x: np.broadcast_to(x.reshape(shape), out.shape)
 
 
 def _slice(params: Params, x: np.ndarray) -> np.ndarray:
@@ -261,17 +302,23 @@ def _iota(params: Params) -> np.ndarray:
     return np.broadcast_to(ramp.reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)
 
 
-def _product(params: Params, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _product(params: Params, avals: Arrays, out: Any) -> Kernel:
     (over_x, over_y), (batch_x, batch_y) = params["dimension_numbers"]
-    if (kind := params["preferred_element_type"]) is not None:
-        x, y = x.astype(kind, copy=False), y.astype(kind, copy=False)
-    free_x = [k for k in range(x.ndim) if k not in over_x and k not in batch_x]
-    free_y = [k for k in range(y.ndim) if k not in over_y and k not in batch_y]
-    batch, rows, columns = ([a.shape[k] for k in ks] for a, ks in ((x, batch_x), (x, free_x), (y, free_y)))
-    depth = math.prod(x.shape[k] for k in over_x)
-    left = x.transpose((*batch_x, *free_x, *over_x)).reshape((*batch, math.prod(rows), depth))
-    right = y.transpose((*batch_y, *over_y, *free_y)).reshape((*batch, depth, math.prod(columns)))
-    return (left @ right).reshape((*batch, *rows, *columns))
+    one, two = (aval.shape for aval in avals)
+    free_x = [k for k in range(len(one)) if k not in over_x and k not in batch_x]
+    free_y = [k for k in range(len(two)) if k not in over_y and k not in batch_y]
+    order_x, order_y = (*batch_x, *free_x, *over_x), (*batch_y, *over_y, *free_y)
+    batch, rows = [one[k] for k in batch_x], math.prod(one[k] for k in free_x)
+    depth, columns = math.prod(one[k] for k in over_x), math.prod(two[k] for k in free_y)
+    left, right, kind = (*batch, rows, depth), (*batch, depth, columns), params["preferred_element_type"]
+    times = np.matmul if over_x else np.multiply
+
+    def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if kind is not None and (x.dtype != kind or y.dtype != kind):
+            x, y = x.astype(kind), y.astype(kind)
+        return times(x.transpose(order_x).reshape(left), y.transpose(order_y).reshape(right)).reshape(out.shape)
+
+    return run
 
 
 def _reduced(function: Kernel) -> Kernel:
@@ -302,14 +349,12 @@ def _where_most(function: Kernel) -> Kernel:
 _SET: dict[str, Kernel] = {
     "argmax": _where_most(np.argmax),
     "argmin": _where_most(np.argmin),
-    "broadcast_in_dim": _broadcast,
     "concatenate": lambda p, *xs: np.concatenate(xs, axis=p["dimension"]),
     "convert_element_type": _converted,
     "cummax": _along(np.maximum.accumulate),
     "cummin": _along(np.minimum.accumulate),
     "cumprod": _along(np.cumprod),
     "cumsum": _along(np.cumsum),
-    "dot_general": _product,
     "integer_pow": _power,
     "iota": _iota,
     "pad": _pad,
@@ -592,14 +637,6 @@ def _split(params: Params) -> Kernel:
 # --- calls, loops and branches
 
 
-def _called(key: str) -> Kernel:
-    return lambda params: Hosted(_closed(params[key]))
-
-
-def _closed(body: Any) -> ClosedJaxpr:
-    return body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
-
-
 def _scan(params: Params) -> Kernel:
     body, length = Hosted(params["jaxpr"]), params["length"]
     held, carried = params["num_consts"], params["num_carry"]
@@ -658,7 +695,9 @@ def _solve(params: Params) -> Kernel:
 
 
 _IN_CONTEXT: dict[str, Kernel] = {
+    "broadcast_in_dim": _broadcast,
     "cholesky": _cholesky,
+    "dot_general": _product,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
@@ -671,56 +710,76 @@ _IN_CONTEXT: dict[str, Kernel] = {
 
 _MANY: dict[str, Kernel] = {
     "cond": _cond,
-    "custom_jvp_call": _called("call_jaxpr"),
     "custom_linear_solve": _solve,
-    "custom_vjp_call": _called("call_jaxpr"),
-    "custom_vmap_call": _called("call"),
     "eigh": _eigh,
-    "jit": _called("jaxpr"),
     "lu": _lu,
     "platform_index": _platform,
     "qr": _qr,
-    "remat2": _called("jaxpr"),
     "scan": _scan,
     "sort": _sort,
     "split": _split,
     "svd": _svd,
     "while": _while,
 }
-"""Primitives with several outputs, and calls."""
+"""Primitives with several outputs."""
+
+_CALLS = {
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "jit": "jaxpr",
+    "remat2": "jaxpr",
+}
+"""Calls, and the parameter that holds what they call."""
 
 
 # --- functions
 
 
-def hosted(function: Callable[..., Any]) -> Callable[..., Any]:
+class Uncompiled:
     """`function(static, *trees)` in NumPy: traced once for each `static` and the types of the arrays.
 
     What comes back are NumPy arrays. Raises `Unhosted`, before it computes anything, where a primitive is in no table.
     """
-    made: dict[Any, Any] = {}
-    trace = jax.jit(function, static_argnums=0).trace
 
-    @functools.wraps(function)
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Nothing is traced yet."""
+        self._trace = jax.jit(function, static_argnums=0).trace
+        self._made: dict[Any, Any] = {}
+
     @np.errstate(all="ignore")  # what is no number is what JAX has there too
-    def run(static: Any, *trees: Any) -> Any:
-        leaves, structure = jax.tree.flatten(trees)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        key = (static, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
-        if key not in made:
-            if len(made) >= _KEPT:
-                made.clear()
-            try:
-                traced = trace(static, *trees)
-                made[key] = Hosted(traced.jaxpr), jax.tree.structure(traced.out_info)
-            except Unhosted as error:
-                made[key] = error
-        if isinstance(made[key], Unhosted):
-            raise made[key]
-        program, shape = made[key]
+    def __call__(self, static: Any, *trees: Any) -> Any:
+        """What the function returns."""
+        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in jax.tree.leaves(trees)]
+        program, shape = self._program(static, trees, leaves)
         return jax.tree.unflatten(shape, program(*map(np.asarray, leaves)))
 
-    return run
+    def given(self, static: Any, first: Any, like: Any) -> Callable[[Any], Any]:
+        """The function of one more array, like this one, with everything done that depends on the first tree alone."""
+        known = jax.tree.leaves(first)
+        program, shape = self._program(static, (first, like), [*known, like])
+        with np.errstate(all="ignore"):
+            rest = program.given(*map(np.asarray, known))
+
+        @np.errstate(all="ignore")
+        def run(last: Any) -> Any:
+            return jax.tree.unflatten(shape, rest(np.asarray(last)))
+
+        return run
+
+    def _program(self, static: Any, trees: tuple[Any, ...], leaves: list[Any]) -> tuple[Hosted, Any]:
+        key = (static, jax.tree.structure(trees), tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+        if key not in self._made:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            try:
+                traced = self._trace(static, *trees)
+                self._made[key] = Hosted(traced.jaxpr), jax.tree.structure(traced.out_info)
+            except Unhosted as error:
+                self._made[key] = error
+        if isinstance(self._made[key], Unhosted):
+            raise self._made[key]
+        return self._made[key]
 
 
 _KEPT = 256

@@ -24,7 +24,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace, Witness
 from quotax.compiling import QUICK
-from quotax.hosted import Unhosted, hosted
+from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
 from quotax.trees import nest
@@ -57,7 +57,7 @@ def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., 
     """The traced function; kept, so that several claims about one model compile it once."""
     run = real_function(jaxpr, BITS) if coarse else real_function(jaxpr)
     shape = jax.vmap(run) if batched else run
-    uncompiled = hosted(lambda _, *arrays: shape(*arrays))
+    uncompiled = Uncompiled(lambda _, *arrays: shape(*arrays))
     together = jax.jit(shape, compiler_options=QUICK)
     one_by_one = jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays), compiler_options=QUICK)
 

@@ -312,7 +312,7 @@ class MovingFrame(Metric):
 
     def level(self, data: Frame, arrays: Named, e: Named) -> Named:
         """The projection at the canonical representative alone."""
-        return _less(e, vertical(self.parts, data.factors, data.canonical.arrays, e))
+        return horizontal(self.parts, data.factors, data.canonical.arrays, e)
 
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""

@@ -16,7 +16,7 @@ from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
-from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, finite
+from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
 from quotax.sharpness.result import FUNCTION
 from quotax.threads import one_thread
 
@@ -118,7 +118,7 @@ def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int
     if probes is None and size <= EXACT:
         # The diagonal of the projected Hessian in whitened coordinates.
         rows = problem.frame.horizontal(problem.kept(np.eye(size)))
-        return float(np.trace(np.asarray(problem.hessian_vectors(rows)))), 0.0, "exact", size
+        return float(np.sum(problem.forms(rows))), 0.0, "exact", size
     sketch = min((probes or 120) // 3, setting.dim)
     signs = (probes or 120) - 2 * sketch
     range_part, rest = _hutch(setting, sketch, signs)
@@ -134,10 +134,8 @@ def _hutch(setting: Setting, sketch: int, signs: int) -> tuple[float, np.ndarray
     Q = _orthonormal(problem.hessian_vectors(draw(sketch)))
     if Q is None or not len(Q):
         return 0.0, np.full(signs, math.nan if Q is None else 0.0)
-    range_part = sum(map(dot, Q, problem.hessian_vectors(Q)))
     z = draw(signs)
-    z = z - combine(dots(z, Q), Q)
-    return range_part, np.asarray([dot(v, image) for v, image in zip(z, problem.hessian_vectors(z), strict=True)])
+    return float(np.sum(problem.forms(Q))), problem.forms(z - combine(dots(z, Q), Q))
 
 
 def _orthonormal(stack: Vector) -> Vector | None:

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.compiling import QUICK, once
+from quotax.compiling import QUICK, near
+from quotax.hosted import Uncompiled, Unhosted
 from quotax.sharpness.problem.vectors import (
-    FEW_ROWS,
+    ROWS,
     TOGETHER,
     Layout,
     Tree,
@@ -150,22 +151,33 @@ class Horizontal:
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
         self._point, self._shared, self._rows = point, shared(point), 0
+        self._given: dict[str, Callable[[Any], Any]] = {}
+        self._near = self._shared and near(jax.tree.leaves(point))
         self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
-        program, static = _MAPS[name], (self._layout, *self._kind)
         if x.ndim == 1:
-            return self._keep(self._run(program, static, x))
-        rows = TOGETHER // self._layout.size
-        if not self._shared or rows < 2:
+            return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
+        if not self._shared or 2 * self._layout.size > TOGETHER:
             return stacked([self._map(name, row) for row in x])
-        what = (program, static)
-        if len(x) > FEW_ROWS:
-            return joined([self._keep(_many_rows(what, self._point, x[i : i + rows])) for i in range(0, len(x), rows)])
-        # A shorter stack than before fills the program that was compiled for that one.
-        self._rows = max(self._rows, len(x))
-        filled = joined([x, zeros(self._rows - len(x), x)])
-        return self._keep(_few_rows(what, self._point, filled))[: len(x)]
+        rows, run = self._together(name, len(x))
+        # What a stack lacks is filled, so that one shape is traced or compiled.
+        filled = joined([x, zeros(-len(x) % rows, x)])
+        return joined([self._keep(run(filled[i : i + rows])) for i in range(0, len(filled), rows)])[: len(x)]
+
+    def _together(self, name: str, count: int) -> tuple[int, Callable[[Any], Any]]:
+        """How many rows are mapped at once, and by what: long stacks come a few times in all, and are not compiled."""
+        what, most = (_MAPS[name], (self._layout, *self._kind)), min(ROWS, TOGETHER // self._layout.size)
+        if count > ROWS and self._near:
+            try:
+                if name not in self._given:
+                    like = jax.ShapeDtypeStruct((most, self._layout.size), self._layout.dtype)
+                    self._given[name] = _IN_NUMPY.given(what, self._point, like)
+                return most, self._given[name]
+            except Unhosted:
+                pass
+        self._rows = max(self._rows, min(count, most))
+        return self._rows, functools.partial(_rows_of, what, self._point)
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""
@@ -209,8 +221,8 @@ def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
     return jax.vmap(lambda row: program(static, point, row))(stack)
 
 
-_many_rows = once(_rows)
-_few_rows = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
+_IN_NUMPY = Uncompiled(_rows)
+_rows_of = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
 
 
 def shared(point: Any) -> bool:

@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -283,7 +283,9 @@ class Problem:
         if self._curves is not None:
             return lambda share, count=None: [self.value(share * x) for x in stack[:count]]
         away, value = self.frame.away(stack), self._objective.value
-        return lambda share, count=None: [float(value(self._params, self._batch, share * v)) for v in away[:count]]
+        # All are under way before the first is waited for.
+        losses = lambda share, count: [value(self._params, self._batch, share * v) for v in away[:count]]
+        return lambda share, count=None: list(map(float, losses(share, count)))
 
     def stop(self, x: Vector) -> float:
         """The time up to which the geodesic is followed, below 1 where it would leave its domain."""
@@ -308,6 +310,14 @@ class Problem:
         """The same of the rows of a stack, of which maps are taken together."""
         images = self.frame.back(stacked([self._product(v) for v in self.frame.away(stack)]))
         return images if self._bent is None else stacked(list(map(self._curved, stack, images)))
+
+    def forms(self, stack: Vector) -> np.ndarray:
+        """The products of horizontal rows of a stack with what `hessian_vector` makes of them: nothing is projected."""
+        away = self.frame.away(stack)
+        found = np.asarray([dot(v, self._product(v)) for v in away])
+        if self._bent is not None:
+            found += [dot(x, self.kept(self._bent(x))) for x in stack]
+        return found
 
     def _curved(self, x: Vector, image: Vector) -> Vector:
         return image if self._bent is None else image + self.frame.gradient(self.kept(self._bent(x)))

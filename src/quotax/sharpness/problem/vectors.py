@@ -140,11 +140,8 @@ def joined(stacks: list[Vector]) -> Vector:
     return np.concatenate(stacks) if isinstance(stacks[0], np.ndarray) else jnp.concatenate(stacks)
 
 
-FEW_ROWS = 16
-"""Stacks of more rows than these come a few times in all; their programs are not compiled."""
-
-TOGETHER = 2**19
-"""So many numbers of a stack are handled together."""
+ROWS, TOGETHER = 16, 2**18
+"""So many rows of a stack, and numbers, are mapped together. Longer stacks come a few times in all."""
 
 
 def put(stack: Vector, row: int, v: Vector) -> Vector:
