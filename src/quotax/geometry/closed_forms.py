@@ -25,7 +25,6 @@ import numpy as np
 from quotax.geometry import gram, roots
 from quotax.geometry.component import Component
 from quotax.geometry.spectra import eigh
-from quotax.symmetry import GL, ComplexScaling, O
 
 Kind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
 
@@ -63,12 +62,12 @@ def block(part: Component, index: int) -> Block:
     if found is None:
         return Block(index, "identity", False)
     own = [piece for piece in found if piece.row == piece.column == index]
-    if all(piece.diagonal for piece in own) and not isinstance(family.group, O | ComplexScaling):
+    if all(piece.diagonal for piece in own) and family.group.free:
         return Block(index, "numbers", True)
     sided = [piece for piece in own if piece.side()]
     whole = len(sided) == len(own)
-    if isinstance(family.group, GL | O | ComplexScaling) and sided and (whole or family.dimension > DENSE_BLOCK):
-        return Block(index, "pairs" if isinstance(family.group, ComplexScaling) else "matrices", whole)
+    if family.group.layout == "matrix" and sided and (whole or family.dimension > DENSE_BLOCK):
+        return Block(index, "pairs" if family.group.paired else "matrices", whole)
     if family.dimension <= DENSE_BLOCK:
         return Block(index, "dense", True)
     return Block(index, "identity", False)
@@ -89,7 +88,6 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             return _numbers(diagonal(own, shape))
         case "pairs":
             total = sum(_sides(own))
-            assert isinstance(family.group, ComplexScaling)
             first, second = family.group.places(shape[-1])
             numbers = jnp.diagonal(total, axis1=-2, axis2=-1)
             partner = np.empty(shape[-1], int)
@@ -99,7 +97,7 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             return Inverse(weights=jnp.broadcast_to(weights[..., None], shape), rank=jnp.sum(weights > 0))
         case "matrices":
             left, right = _sides(own)
-            if isinstance(family.group, O):
+            if family.group.orthogonal:
                 return _anticommutator(left + right, shape)
             return _sylvester(left, right, shape)
         case "dense":

@@ -32,7 +32,6 @@ from jax import lax
 from quotax.geometry.compact import Block, compact_blocks
 from quotax.geometry.spectra import each, eigh
 from quotax.geometry.vertical import Family, Named
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip
 
 Elements = dict[str, jax.Array]
 
@@ -150,14 +149,14 @@ def orientation(families: Sequence[Family]) -> Orientation:
     loose, pending, permutations = {}, [], []
     for family in families:
         block = found.get(family.name)
-        if isinstance(family.group, Permutation):
+        if family.group.reorders:
             if block is None or family.group.each:
                 loose[family.name] = "its indices cannot be put in order"
             else:
                 permutations.append(block)
         elif block is not None and block.kind != "shift" and not block.carried:
             pending.append(block)
-        elif isinstance(family.group, GL | O | ComplexScaling | Diagonal | SignFlip):
+        elif family.group.compact is not None:
             loose[family.name] = "its compact part does not act on each axis by itself"
     splits = {name: tuple(shape) for block in (*permutations, *pending) for name, shape in block.family.splits.items()}
     rough = frozenset(name for block in pending if block.kind != "sign" for name in block.touches)
@@ -211,7 +210,6 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
         values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), m)
         certain = _least(values[..., -1], values[..., 0])
     elif block.kind == "rotation":
-        assert isinstance(block.family.group, ComplexScaling)
         rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])
         lengths = rows[..., first] + rows[..., second]
         certain = _least(lengths, jnp.max(lengths))
