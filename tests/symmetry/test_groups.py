@@ -19,6 +19,7 @@ ORTHOGONAL = lambda g: np.allclose(g @ TRANSPOSED(g), np.eye(g.shape[-1]))
 ROWS = {  # its arguments, the dimension of one copy on an axis of four, and whether an array is an element
     qx.GL: (["h"], 16, lambda g: np.all(np.abs(np.linalg.det(g)) > 1e-9)),
     qx.O: (["h"], 6, ORTHOGONAL),
+    qx.OFixingOnes: (["h"], 3, lambda g: ORTHOGONAL(g) and np.allclose(g.sum(-1), 1)),
     qx.PositiveDiagonal: (["h"], 4, lambda g: np.all(g > 0)),
     qx.Diagonal: (["h"], 4, lambda g: np.all(g != 0)),
     qx.Translation: (["h"], 4, lambda g: True),
@@ -127,6 +128,15 @@ def test_the_formula_and_the_basis_have_the_dimension(group, h):
 
 
 @pytest.mark.parametrize("group", CONTINUOUS, ids=repr)
+def test_whole_numbers_are_paired_with_the_basis(group):
+    array = np.random.default_rng(0).integers(-9, 9, group.shape(SIZES))
+    paired = group.pairing(array)
+    assert paired.dtype == np.int64
+    basis = group.basis(SIZES)
+    np.testing.assert_array_equal(paired.ravel(), np.sum(basis * array, axis=tuple(range(1, basis.ndim))))
+
+
+@pytest.mark.parametrize("group", CONTINUOUS, ids=repr)
 def test_selfadjoint_elements_are_counted(group):
     basis = group.basis(SIZES).reshape(group.dimension(SIZES), -1).astype(float)
     skew = basis
@@ -158,6 +168,18 @@ def test_signs_are_elements(group):
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=repr)
+def test_what_elements_fix_is_what_they_are_said_to(group):
+    moved = group.moved(4)
+    if moved is None:
+        return
+    np.testing.assert_allclose(moved.T @ moved, np.eye(moved.shape[1]), atol=1e-14)
+    fixed = np.eye(4) - moved @ moved.T
+    for i in range(5):
+        g = np.asarray(group.random(jax.random.key(i), SIZES))
+        np.testing.assert_allclose(g @ fixed, np.broadcast_to(fixed, g.shape), atol=1e-13)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=repr)
 def test_attempts_are_elements(group):
     rng = np.random.default_rng(0)
     for number in range(6):
@@ -181,6 +203,7 @@ def test_nobody_asks_a_group_for_its_class(room):
 def test_names_are_what_they_were():
     names = {repr(kind(*row[0])): str(kind(*row[0])) for kind, row in ROWS.items()}
     assert names["O(axis='h', each=None)"] == "O(h)"
+    assert names["OFixingOnes(axis='h', each=None)"] == "O_1(h)"
     assert str(qx.GL("k", each="head")) == "GL(k)^head"
     assert repr(qx.ComplexScaling("h")) == "ComplexScaling(axis='h', each=None, pairs='adjacent')"
 

@@ -2,8 +2,8 @@
 
 - numbers: every coordinate is multiplied by a number (scalings, shifts): a division;
 - pairs: `xi S_L + S_R xi` projected onto `C*` on pairs is half the trace of each pair's block: the same;
-- matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices: a division by sums of
-  eigenvalues, in the eigenbases;
+- matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices, or on those that
+  also send some vectors to zero: a division by sums of eigenvalues, in the eigenbases;
 - dense: anything else of moderate size, such as `I + W^T W` of a shift carried by a weight.
 
 Where a sum of eigenvalues vanishes, the direction does not move (stabilisers, dead units) and the inverse is zero
@@ -98,7 +98,7 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
         case "matrices":
             left, right = _sides(own)
             if family.group.orthogonal:
-                return _anticommutator(left + right, shape)
+                return _anticommutator(left + right, shape, family.group.moved(shape[-1]))
             return _sylvester(left, right, shape)
         case "dense":
             return _dense(part, held, arrays, block.index)
@@ -131,9 +131,14 @@ def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inv
     return Inverse(weights, first, second, rank=jnp.sum(weights > 0))
 
 
-def _anticommutator(total: jax.Array, shape: tuple[int, ...]) -> Inverse:
-    # For skew xi, the skew part of xi S is (xi S + S xi) / 2.
-    values, vectors = _eigen(total, shape)
+def _anticommutator(total: jax.Array, shape: tuple[int, ...], moved: np.ndarray | None) -> Inverse:
+    # For skew xi, the skew part of xi S is (xi S + S xi) / 2; for xi = F h F^T, that of h F^T S F the same in h.
+    if moved is None:
+        values, vectors = _eigen(total, shape)
+    else:
+        frame = jnp.asarray(moved, total.dtype)
+        values, vectors = _eigen(frame.T @ total @ frame, (*shape[:-2], *2 * frame.shape[-1:]))
+        vectors = frame @ vectors
     sums = (values[..., :, None] + values[..., None, :]) / 2
     weights = _inverted(sums)
     return Inverse(weights, vectors, vectors, rank=jnp.sum(jnp.triu(weights > 0, 1)))

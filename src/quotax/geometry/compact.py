@@ -146,8 +146,8 @@ class Block:
     def best(self, m: jax.Array) -> jax.Array:
         """The element that maximises `<g, m>`."""
         if self.kind == "orthogonal":
-            left, _, right = each(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)), m)
-            return jnp.matmul(left, right, precision="highest")
+            left, _, right = each(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)), self.inner(m))
+            return self.outer(jnp.matmul(left, right, precision="highest"))
         if self.kind == "permutation":
             return assignment(m)
         if self.kind == "sign":
@@ -156,6 +156,27 @@ class Block:
         length = jnp.linalg.norm(pairs, axis=-1, keepdims=True)
         unit = jnp.where(length > 0, pairs / jnp.where(length > 0, length, 1), jnp.asarray([1, 0], m.dtype))
         return self.family.group.algebra(unit, self.family.sizes)
+
+    @property
+    def directions(self) -> int:
+        """How many directions along the axis its elements move."""
+        n = self.family.group.shape(self.family.sizes)[-1]
+        moved = self.family.group.moved(n)
+        return n if moved is None else moved.shape[-1]
+
+    def inner(self, m: jax.Array) -> jax.Array:
+        """A matrix on the axis, between the directions that elements move."""
+        moved = self._moved(m)
+        return m if moved is None else moved.T @ m @ moved
+
+    def outer(self, h: jax.Array) -> jax.Array:
+        """The element that does this to the directions that elements move."""
+        moved = self._moved(h)
+        return h if moved is None else moved @ h @ moved.T + (jnp.eye(len(moved), dtype=h.dtype) - moved @ moved.T)
+
+    def _moved(self, like: jax.Array) -> jax.Array | None:
+        moved = self.family.group.moved(self.family.group.shape(self.family.sizes)[-1])
+        return None if moved is None else jnp.asarray(moved, like.dtype)
 
     def noise(self, like: jax.Array) -> tuple[int, ...]:
         """The shape of the normal numbers that `random` is made of."""
@@ -170,7 +191,8 @@ class Block:
     def value(self, m: jax.Array) -> jax.Array:
         """The maximum of `<g, m>` over one copy, for any leading axes."""
         if self.kind == "orthogonal":
-            return jnp.sum(each(lambda a: jnp.linalg.svd(a, compute_uv=False), m), -1)
+            fixed = 0 if self._moved(m) is None else jnp.sum(self.outer(jnp.zeros_like(self.inner(m))) * m, (-2, -1))
+            return jnp.sum(each(lambda a: jnp.linalg.svd(a, compute_uv=False), self.inner(m)), -1) + fixed
         if self.kind == "permutation":
             return jnp.sum(m * assignment(m), (-2, -1))
         if self.kind == "sign":

@@ -187,8 +187,7 @@ def _ready(
         return Stage(block, "reference", witnesses) if witnesses else None
     if block.name in half:
         return Stage(block, "signs", witnesses) if witnesses else None
-    n = block.family.group.shape(block.family.sizes)[-1]
-    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= n
+    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= block.directions
     return Stage(block, "reference", witnesses) if enough else None
 
 
@@ -207,7 +206,7 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block, m = stage.block, _pairing(stage, arrays)
     best = block.best(m)
     if block.kind == "orthogonal":
-        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), m)
+        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), block.inner(m))
         certain = _least(values[..., -1], values[..., 0])
     elif block.kind == "rotation":
         rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])
@@ -221,16 +220,16 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
 def _by_axes(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block = stage.block
     pairs = [touch.pair(arrays[name], arrays[name]) for name, touches in block.touches.items() for touch in touches]
-    values, vectors = eigh(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block)))
+    values, vectors = eigh(block.inner(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block))))
     certain = _least(jnp.diff(values), values[..., -1:])
-    return jnp.swapaxes(vectors, -1, -2), certain
+    return block.outer(jnp.swapaxes(vectors, -1, -2)), certain
 
 
 def _by_signs(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
-    scores = jnp.diagonal(_pairing(stage, arrays), axis1=-2, axis2=-1)
+    scores = jnp.diagonal(stage.block.inner(_pairing(stage, arrays)), axis1=-2, axis2=-1)
     signs = jnp.where(scores < 0, -1, 1).astype(scores.dtype)
     certain = _decided(jnp.abs(scores), jnp.max(jnp.abs(scores)))
-    return signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype), certain
+    return stage.block.outer(signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype)), certain
 
 
 _RULES = {"reference": _by_reference, "axes": _by_axes, "signs": _by_signs}

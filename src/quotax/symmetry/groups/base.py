@@ -118,11 +118,15 @@ class Group:
         """Subgroups whose elements have the same form, largest first."""
         return ()
 
-    # --- what its elements keep together
+    # --- what its elements leave alone, or keep together
 
     def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The first and the second index of every pair that is multiplied by a complex number."""
         return np.arange(0), np.arange(0)
+
+    def moved(self, n: int) -> np.ndarray | None:
+        """Orthonormal columns across the vectors that every element fixes; None where that is zero alone."""
+        return None
 
     # --- algebra
 
@@ -151,7 +155,10 @@ class Group:
         return coordinates
 
     def pairing(self, array: Any) -> Any:
-        """The transpose of `algebra`: how an array pairs with the element of every coordinate; residues too."""
+        """The transpose of `algebra`: how an array pairs with the element of every coordinate.
+
+        One of whole numbers pairs with those of `basis`.
+        """
         return array
 
     def nearest(self, array: jax.Array, sizes: Mapping[str, int]) -> jax.Array:

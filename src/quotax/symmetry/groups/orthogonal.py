@@ -15,6 +15,7 @@ from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import Permutation
 from quotax.symmetry.groups.exact import cayley, from_sympy, rationals, skew, stacked, symbols
+from quotax.symmetry.groups.fixing_ones import OFixingOnes
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
 
     @property
     def subgroups(self) -> tuple[Group, ...]:
-        """The permutations."""
-        return (Permutation(self.axis, self.each),)
+        """Those that fix the vector of ones, and the permutations."""
+        return OFixingOnes(self.axis, self.each), Permutation(self.axis, self.each)
 
     def formula(self, n: Any) -> Any:
         """A rotation for every pair of indices."""
