@@ -26,7 +26,7 @@ from quotax.artifacts import ArraySpec, Trace, Witness
 from quotax.compiling import QUICK
 from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.reals import casts_removed, real_function
-from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
+from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, read, variable
 from quotax.trees import nest
 
 TOLERANCE = 1e-7
@@ -229,28 +229,13 @@ def _float_element(group: Group, trace: Trace, rng: np.random.Generator, number:
 
 
 def _element(group: Group, sizes: Mapping[str, int], rng: np.random.Generator, number: int) -> np.ndarray:
-    """An exact random element: of small rationals, every third time one that is far from well conditioned.
-
-    Every second permutation is any but the identity; the others are cyclic.
-    """
-    if isinstance(group, Permutation) and number % 2:
-        return _permutation(group, sizes, rng)
-    g: Any = _exact(group.rational(rng, sizes))
+    """An exact random element: of small rationals, every third time one that is far from well conditioned."""
+    g: Any = _exact(group.attempt(number, rng, sizes))
     if number % 3 == 2 and group.continuous:
         for _ in range(1 if group.layout == "matrix" else 3):
             other: Any = _exact(group.rational(rng, sizes)) if group.layout == "matrix" else g
             g = _exact(group.compose(g, other))
     return g
-
-
-def _permutation(group: Permutation, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-    """Any permutation of every copy, drawn again while all are the identity."""
-    n = group.shape(sizes)[-1]
-    while True:
-        orders = [rng.permutation(n) for _ in range(group.copies(sizes))]
-        if n == 1 or any(np.any(order != np.arange(n)) for order in orders):
-            blocks = np.stack([np.eye(n, dtype=int)[order] for order in orders])
-            return _exact(blocks if group.each else blocks[0])
 
 
 def _exact(array: Any) -> np.ndarray:

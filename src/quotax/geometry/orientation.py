@@ -32,7 +32,6 @@ from quotax.draws import fixed
 from quotax.geometry.compact import Block, compact_blocks
 from quotax.geometry.spectra import each, eigh
 from quotax.geometry.vertical import Family, Named
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip
 
 Elements = dict[str, jax.Array]
 
@@ -152,14 +151,14 @@ def orientation(families: Sequence[Family]) -> Orientation:
     loose, pending, permutations = {}, [], []
     for family in families:
         block = found.get(family.name)
-        if isinstance(family.group, Permutation):
+        if family.group.reorders:
             if block is None or family.group.each:
                 loose[family.name] = "its indices cannot be put in order"
             else:
                 permutations.append(block)
         elif block is not None and block.kind != "shift" and not block.carried:
             pending.append(block)
-        elif isinstance(family.group, GL | O | ComplexScaling | Diagonal | SignFlip):
+        elif family.group.compact is not None:
             loose[family.name] = "its compact part does not act on each axis by itself"
     splits = {name: tuple(shape) for block in (*permutations, *pending) for name, shape in block.family.splits.items()}
     rough = frozenset(name for block in pending if block.kind != "sign" for name in block.touches)
@@ -190,8 +189,7 @@ def _ready(
         return Stage(block, "reference", witnesses) if witnesses else None
     if block.name in half:
         return Stage(block, "signs", witnesses) if witnesses else None
-    n = block.family.group.shape(block.family.sizes)[-1]
-    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= n
+    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= block.directions
     return Stage(block, "reference", witnesses) if enough else None
 
 
@@ -216,10 +214,9 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block, m = stage.block, _pairing(stage, arrays)
     best = block.best(m)
     if block.kind == "orthogonal":
-        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), m)
+        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), block.inner(m))
         certain = _least(values[..., -1], values[..., 0])
     elif block.kind == "rotation":
-        assert isinstance(block.family.group, ComplexScaling)
         rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])
         lengths = rows[..., first] + rows[..., second]
         certain = _least(lengths, jnp.max(lengths))
@@ -231,16 +228,16 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
 def _by_axes(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block = stage.block
     pairs = [touch.pair(arrays[name], arrays[name]) for name, touches in block.touches.items() for touch in touches]
-    values, vectors = eigh(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block)))
+    values, vectors = eigh(block.inner(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block))))
     certain = _least(jnp.diff(values), values[..., -1:])
-    return jnp.swapaxes(vectors, -1, -2), certain
+    return block.outer(jnp.swapaxes(vectors, -1, -2)), certain
 
 
 def _by_signs(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
-    scores = jnp.diagonal(_pairing(stage, arrays), axis1=-2, axis2=-1)
+    scores = jnp.diagonal(stage.block.inner(_pairing(stage, arrays)), axis1=-2, axis2=-1)
     signs = jnp.where(scores < 0, -1, 1).astype(scores.dtype)
     certain = _decided(jnp.abs(scores), jnp.max(jnp.abs(scores)))
-    return signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype), certain
+    return stage.block.outer(signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype)), certain
 
 
 _RULES = {"reference": _by_reference, "axes": _by_axes, "signs": _by_signs}
