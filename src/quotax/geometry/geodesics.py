@@ -16,7 +16,7 @@ from quotax.geometry.paths import path_type
 from quotax.geometry.regularity import gram_regularity, references
 from quotax.geometry.roles import is_shift
 from quotax.geometry.skeleton import skeleton
-from quotax.geometry.trajectories import State, System, Trajectory, trajectory
+from quotax.geometry.trajectories import SURELY, State, System, Trajectory, trajectory
 from quotax.geometry.vectors import Named, add, dot, norm
 from quotax.geometry.vertical import Factors, factors_at
 
@@ -77,9 +77,9 @@ class KempfNess(System):
             bend |= {name: -value for name, value in along.items()}
         return bend
 
-    def surely_inside(self, state: State) -> jax.Array:
-        """Whether the speed, which is constant, is within reach."""
-        return norm(state[1]) < reach(self.parts, self.factors, state[0])
+    def fall(self, state: State) -> jax.Array:
+        """The speed, which is constant, over the length in which a regularity may fall by one."""
+        return norm(state[1]) / leeway(self.parts, self.factors, state[0])
 
     def velocity(self, state: State) -> Named:
         """The parameters' derivative."""
@@ -104,20 +104,21 @@ class KempfNess(System):
         return worst
 
 
-_SHARE = 0.8
-"""What rounding leaves of a length that is known to be safe."""
-
-
 def reach(parts: tuple[Component, ...], factors: Factors, arrays: Named) -> jax.Array:
-    """A length within which no geodesic from these arrays leaves its domain; zero where nothing is known.
+    """A length within which no geodesic from these arrays leaves its domain; zero where nothing is known."""
+    return SURELY * leeway(parts, factors, arrays)
 
-    For a vertical `V(c0) xi` of length one, `|V(c) xi|` is at least `1 - |V(c - c0) xi|`, the fields being affine in c.
+
+def leeway(parts: tuple[Component, ...], factors: Factors, arrays: Named) -> jax.Array:
+    """The length of a path over which `|V(c) xi| / |V(c0) xi|` falls by one at most; zero where nothing is known.
+
+    For a vertical `V(c0) xi` of length one, `|V(c) xi|` changes by at most `|V(dc) xi|`, the fields being affine in c.
     """
     steep = jnp.zeros((), jnp.result_type(*arrays.values()))
     for bare, factor in zip(map(skeleton, parts), factors, strict=True):
         size = solver.slowest(bare.part, factor)
         steep = jnp.maximum(steep, jnp.inf if size is None else size * _steepness(bare.part))
-    return _SHARE / steep
+    return 1 / steep
 
 
 def _steepness(part: Component) -> float:

@@ -25,6 +25,12 @@ State = tuple[Named, Named]
 _SAMPLES, _ZOOMS = 41, 6
 """Each zoom brackets a zero 20 times closer: from a 32nd of the path to 1e-9 of it."""
 
+_FEW = 3
+"""Times to look at before any others, where it is known how fast a regularity can fall."""
+
+SURELY = 0.8
+"""What rounding leaves of a regularity or a length that is known to be safe."""
+
 
 class Equation(abc.ABC):
     """An ordinary differential equation; a pytree."""
@@ -53,9 +59,9 @@ class System(Equation):
     def regularity(self, state: State) -> jax.Array | None:
         """A number that is 1 at the start and reaches zero on the boundary, to first order; `None` if unknown."""
 
-    def surely_inside(self, state: State) -> jax.Array:
-        """Whether the path of this position and velocity is known to stay in the domain up to t = 1."""
-        return jnp.asarray(False)
+    def fall(self, state: State) -> jax.Array:
+        """How fast the regularity of the path of this position and velocity can fall; `inf` where nothing is known."""
+        return jnp.full((), jnp.inf, jnp.result_type(*state[0].values()))
 
     def unwatched(self) -> Self:
         """The equation alone, without what its regularity is measured by."""
@@ -206,7 +212,10 @@ def _size(state: State) -> jax.Array:
 
 
 class _Search(NamedTuple):
-    """The times to look at next, candidates of the first look that are left, zooms into the present one, the answer."""
+    """The times to look at next, candidates of the first look that are left, zooms into the present one, the answer.
+
+    `zooms` is -1 in the first look, and -2 in a coarse one before it.
+    """
 
     times: jax.Array
     seen: jax.Array
@@ -227,25 +236,29 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
     rate = lambda y: ravel_pytree(_rate(system, duration, unravel(y)))[0]
 
     def look(times: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def visit(now: Progress, t: jax.Array) -> tuple[Progress, jax.Array]:
+        def there(now: Progress, t: jax.Array) -> tuple[Progress, jax.Array]:
             now = integrate(rate, now, t, scale)
             value = system.regularity(unravel(now.y))
             assert value is not None
-            return now, jnp.where(now.t < t, jnp.inf, value)
+            return now, jnp.where(now.t < t, jnp.inf, value).astype(dtype)
 
-        end, values = jax.lax.scan(visit, begin(start, duration), times)
+        def visit(seen: tuple[Progress, jax.Array], t: jax.Array) -> tuple[tuple[Progress, jax.Array], jax.Array]:
+            seen = jax.lax.cond(t > seen[0].t, lambda: there(seen[0], t), lambda: seen)
+            return seen, seen[1]
+
+        (end, _), values = jax.lax.scan(visit, (begin(start, duration), jnp.ones((), dtype)), times)
         return values, end.t
 
     def further(state: _Search) -> _Search:
         values, reached = look(state.times)
-        first = state.zooms < 0
+        coarse, first = state.zooms == -2, state.zooms == -1
         # The start is no candidate: there the regularity is 1.
         seen = jnp.where(first, _valleys(values).at[0].set(False), state.seen)
         stopped = jnp.where(first & (reached < 1), reached, state.exit_time)
         valleys = _valleys(values)
         k = jnp.where(jnp.any(valleys), jnp.argmax(valleys), jnp.argmin(values))
         low, high = (state.times[jnp.clip(k + side, 0, _SAMPLES - 1)] for side in (-1, 1))
-        closest = ~first & (state.zooms == _ZOOMS - 1)
+        closest = state.zooms == _ZOOMS - 1
         found = closest & (values[k] <= resolution(dtype))
         seen = jnp.where(closest, seen.at[jnp.argmax(seen)].set(False), seen)
         start_over = first | closest
@@ -255,13 +268,25 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
         zooms = jnp.where(start_over, 0, state.zooms + 1)
         times = jnp.linspace(low, high, _SAMPLES, dtype=dtype)
         exit_time = jnp.where(found, jnp.minimum(state.times[k], stopped), stopped)
-        return _Search(times, seen, zooms, exit_time, found | (start_over & ~jnp.any(seen)))
+        done = jnp.where(coarse, inside(state.times, values), found | (start_over & ~jnp.any(seen)))
+        return _Search(jnp.where(coarse, grid, times), seen, jnp.where(coarse, -1, zooms), exit_time, done)
 
     nothing = jnp.zeros(_SAMPLES, bool)
     # In time that runs from 0 to 1.
-    faster = (origin[0], {name: duration * v for name, v in system.velocity(origin).items()})
-    inside = system.surely_inside(faster)
-    begun = _Search(grid, nothing, jnp.asarray(-1), jnp.asarray(jnp.inf, dtype), inside)
+    fall = system.fall((origin[0], {name: duration * v for name, v in system.velocity(origin).items()}))
+
+    def inside(times: jax.Array, values: jax.Array) -> jax.Array:
+        """Whether no zero fits between the samples."""
+        return jnp.all(jnp.diff(times) * fall < SURELY * (values[1:] + values[:-1])) & jnp.all(jnp.isfinite(values))
+
+    coarse = jnp.minimum(jnp.arange(_SAMPLES, dtype=dtype) / _FEW, 1)
+    begun = _Search(
+        jnp.where(jnp.isfinite(fall), coarse, grid),
+        nothing,
+        jnp.where(jnp.isfinite(fall), -2, -1),
+        jnp.asarray(jnp.inf, dtype),
+        fall < SURELY,
+    )
     return jax.lax.while_loop(lambda state: ~state.done, further, begun).exit_time
 
 

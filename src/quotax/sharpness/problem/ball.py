@@ -313,7 +313,7 @@ class Curves:
 
     def end(self, x: Vector) -> tuple[Tree, Any]:
         """Where the geodesic leads, and what pulls derivatives back from there."""
-        return self._run(_ended if self._within(x) else _followed, self._static, x)
+        return self._run(_ended if self.stop(x) == 1 else _followed, self._static, x)
 
     def pulled(self, pull: Any, covector: Vector) -> Vector:
         """The derivative by coordinates x of a loss with this derivative by the end."""
