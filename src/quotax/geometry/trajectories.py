@@ -28,7 +28,7 @@ _SAMPLES, _ZOOMS = 41, 6
 _FEW = 3
 """Times to look at before any others, where it is known how fast a regularity can fall."""
 
-SURELY = 0.8
+SURELY = 0.95
 """What rounding leaves of a regularity or a length that is known to be safe."""
 
 

@@ -297,8 +297,7 @@ class Curves:
 
     def __init__(self, frame: Horizontal, point: Any, layout: Layout) -> None:
         """Of a point that has `geodesic(v)`."""
-        self._run, self._frame = runner(point), frame
-        self._seldom = runner(point, quickly=layout.size <= FEW)
+        self._run, self._frame = runner(point, quickly=layout.size <= FEW), frame
         self._point, self._layout = point, layout
         self._reach = float(getattr(point, "reach", 0.0))
 
@@ -317,7 +316,7 @@ class Curves:
 
     def pulled(self, pull: Any, covector: Vector) -> Vector:
         """The derivative by coordinates x of a loss with this derivative by the end."""
-        return _pulled(self._static[0][0], pull, covector)
+        return (_pulled_quickly if self._layout.size <= FEW else _pulled)(self._layout, pull, covector)
 
     def stop(self, x: Vector) -> float:
         """Up to what time the geodesic is followed: below 1 where it would leave its domain."""
@@ -325,7 +324,7 @@ class Curves:
 
     def bent(self, x: Vector, covector: Vector) -> Vector:
         """The derivative by x of `covector . a(x) / 2`: a geodesic is `theta + x + a(x)/2` to second order."""
-        return self._seldom(_bent, self._static, x, covector)
+        return self._run(_bent, self._static, x, covector)
 
 
 def _path(static: Any, point: Any, x: jax.Array) -> Any:
@@ -350,9 +349,12 @@ def _followed(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
     return jax.vjp(lambda x: _path(static, point, _stopped(static, point, x) * x).end, x)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _pulled(flat: Layout, pull: Any, covector: jax.Array) -> jax.Array:
+def _pull(flat: Layout, pull: Any, covector: jax.Array) -> jax.Array:
     return pull(flat.nested(covector))[0]
+
+
+_pulled = jax.jit(_pull, static_argnums=0)
+_pulled_quickly = jax.jit(_pull, static_argnums=0, compiler_options=QUICK)
 
 
 def _bent(static: Any, point: Any, x: jax.Array, covector: jax.Array) -> jax.Array:
