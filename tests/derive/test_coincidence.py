@@ -12,7 +12,7 @@ from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 import quotax as qx
 from quotax.derive.widths import small_sizes
 from quotax.errors import ArchitectureError
-from quotax.interpret.coincidence import coinciding, unequal
+from quotax.interpret.tracing.unequal_sizes import coinciding, unequal
 
 
 def accepting(condition):

@@ -9,8 +9,8 @@ import pytest
 
 import quotax as qx
 from quotax.interpret import evaluate
-from quotax.interpret.jets import PRIME, JetDomain, inverse, product
-from quotax.interpret.jets_towers import Towers
+from quotax.interpret.jets.domain import PRIME, JetDomain, inverse, product
+from quotax.interpret.jets.function_values import Towers
 
 
 def domain(samples=1, seed=1):

@@ -36,7 +36,7 @@ def refusal(function: Any, inputs: tuple[ArraySpec, ...] = (SQUARE,)) -> str:
             "convert_element_type",
             "here it makes complex numbers. What to do: write the real and the imaginary part",
         ),
-        (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/table.py"),
+        (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/primitives.py"),
         (lambda x: lax.while_loop(lambda c: c.sum() < 3, lambda c: c + 1, x), "while", "its length is not fixed"),
         (lambda x: x / 0.0, "div", "divided by the constant 0"),
         (lambda x: x * jnp.inf, "mul", "whose sign is not known"),

@@ -16,11 +16,11 @@ from quotax.certify.every_width import Opening, opened, prove
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
-from quotax.kernel.laws import Effect, Law
 from quotax.kernel.polynomials import TooLarge, slot
 from quotax.kernel.proof import Proof, Refused, Step
 from quotax.kernel.sheet import Extreme
 from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import Effect, Law
 
 CLAIMS = table()
 ROWS = {row[0]: row for row in CLAIMS.TRUE}

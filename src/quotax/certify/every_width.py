@@ -24,7 +24,7 @@ from quotax.certify.words import index_text, law_text, poly_text
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.laws import RULES, NoLaw, write_sheet
 from quotax.interpret.laws.sources import GUARD
-from quotax.interpret.opening import SizesMatter, bodies
+from quotax.interpret.tracing.symbolic_sizes import SizesMatter, bodies
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
 from quotax.kernel.polynomials import TooLarge, slot
@@ -132,10 +132,10 @@ def _open(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
     except (ArchitectureError, ZeroDivisionError) as error:
         return str(error)
     try:
-        sheet, reader = write_sheet(trace, RULES)
+        sheet, writer = write_sheet(trace, RULES)
     except (NoLaw, QuotaxError, TooLarge) as error:
         return f"no law for {str(error) or 'polynomials that are too large'}"
-    return Opening(axes, trace, sheet, reader.casts)
+    return Opening(axes, trace, sheet, writer.casts)
 
 
 def prove_for_every_width(

@@ -16,7 +16,7 @@ from quotax.certify.towers import Verdict, prove_equal
 from quotax.certify.widths import at_sizes, for_exact_proofs, sizes_text, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
-from quotax.interpret.entries import OutOfTime, until
+from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.symmetry import Action
 
 _CASES = 256

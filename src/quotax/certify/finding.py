@@ -18,10 +18,10 @@ from quotax.certify.words import law_text
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free, Index
-from quotax.kernel.laws import Effect, Law, applied, kind_of
 from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term
 from quotax.kernel.proof import Proof, Prover, Refused, Step, atoms_in, extreme_effect
 from quotax.kernel.sheet import Extreme, Sheet
+from quotax.kernel.transformation import Effect, Law, applied, kind_of
 
 _TERMS = 24
 """Terms of an image that a law is read off."""

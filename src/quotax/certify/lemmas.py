@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import sympy as sp
 
-from quotax.kernel.laws import ALPHA, SHIFT, Effect
+from quotax.kernel.transformation import ALPHA, SHIFT, Effect
 
 Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 

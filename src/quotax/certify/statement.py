@@ -12,10 +12,10 @@ from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws import NoLaw
 from quotax.kernel.elements import Element, Kind
 from quotax.kernel.indices import Fixed, Free, Index
-from quotax.kernel.laws import exponential, logarithm
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
 from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
+from quotax.kernel.transformation import exponential, logarithm
 from quotax.symmetry import (
     ELEMENT,
     INVERSE,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model, Trace
 from quotax.errors import ArchitectureError
-from quotax.interpret.coincidence import coinciding, refusal, unequal
+from quotax.interpret.tracing.unequal_sizes import coinciding, refusal, unequal
 from quotax.symmetry import Group, Permutation
 
 Sizes = dict[str, int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quotax.kernel.indices import Affine, Fixed, Free, Index, Pair
-from quotax.kernel.laws import Law
 from quotax.kernel.polynomials import Algebra, Factor, Poly
 from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import Law
 
 
 def law_text(algebra: Algebra, law: Law | None) -> str:

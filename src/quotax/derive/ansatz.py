@@ -20,7 +20,7 @@ from quotax.artifacts import ArraySpec, Trace
 from quotax.derive import linear
 from quotax.derive.moments import factors
 from quotax.derive.sampling import Batch, batches
-from quotax.interpret.jets import PRIME
+from quotax.interpret.jets.domain import PRIME
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 

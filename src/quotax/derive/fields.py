@@ -11,7 +11,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive import linear
 from quotax.derive.moments import factors
-from quotax.interpret.jets import PRIME, inverse
+from quotax.interpret.jets.domain import PRIME, inverse
 from quotax.symmetry import TANGENT, Action, Arrays, read, variable
 
 

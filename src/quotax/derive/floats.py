@@ -8,7 +8,7 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.derive.moments import factors
-from quotax.interpret.jets import PRIME
+from quotax.interpret.jets.domain import PRIME
 from quotax.symmetry import TANGENT, Action, Arrays, read, variable
 
 FLOATS = Arrays(

@@ -224,7 +224,7 @@ def group_dimension(symmetry: Symmetry) -> sp.Expr:
 def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> list[Field]:
     """The fields of one family: its infinitesimal action at symbols, for each basis element of the algebra."""
     from quotax.derive.fields import algebra_basis
-    from quotax.interpret.jets import PRIME
+    from quotax.interpret.jets.domain import PRIME
 
     arrays = {spec.name: symbols_for(spec, sizes) for spec in model.params}
     split = {s.name: [f if isinstance(f, int) else sizes[f] for f in factors(s)] for s in model.params}

@@ -13,7 +13,7 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.derive.sampling import Batch
-from quotax.interpret.jets import PRIME, inverse, product
+from quotax.interpret.jets.domain import PRIME, inverse, product
 
 
 def factors(spec: ArraySpec) -> tuple[AxisFactor, ...]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.interpret import evaluate
-from quotax.interpret.jets import PRIME, JetDomain
-from quotax.interpret.jets_towers import Towers
+from quotax.interpret.jets.domain import PRIME, JetDomain
+from quotax.interpret.jets.function_values import Towers
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _residues(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def _input(trace: Trace, spec, rng: np.random.Generator, count: int, domain: JetDomain):
     """Tokens and masks are constants of the batch; real inputs differ from sample to sample."""
-    from quotax.interpret.jets import Jet
+    from quotax.interpret.jets.domain import Jet
 
     shape = spec.shape(trace.sizes)
     if spec.kind == "tokens":

@@ -16,7 +16,7 @@ from quotax.derive.moments import Moments, factors
 from quotax.derive.sampling import Batch, batches
 from quotax.derive.templates import Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.wording import distinct, symmetries
-from quotax.interpret.jets import PRIME
+from quotax.interpret.jets.domain import PRIME
 from quotax.symmetry import Symmetry
 
 Prove = Callable[[Symmetry], Certificate]

@@ -18,7 +18,7 @@ import numpy as np
 from quotax.artifacts import ArraySpec
 from quotax.derive import linear
 from quotax.derive.moments import Moments, factors
-from quotax.interpret.jets import PRIME
+from quotax.interpret.jets.domain import PRIME
 
 MatrixKind = Literal["GL", "adjacent", "halves", "O"]
 

@@ -1,6 +1,7 @@
 """The small sizes at which a model is sampled: large enough that nothing degenerates, small enough to be quick.
 
-No two axes have the same size there, because a wrong declaration fits where sizes coincide: see `coincidence`.
+No two axes have the same size there, because a wrong declaration fits where sizes coincide: see
+`interpret.tracing.unequal_sizes`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from quotax.artifacts import Model
 from quotax.derive.moments import factors
 from quotax.errors import ArchitectureError
-from quotax.interpret.coincidence import coinciding, refusal, unequal
+from quotax.interpret.tracing.unequal_sizes import coinciding, refusal, unequal
 
 Sizes = dict[str, int]
 

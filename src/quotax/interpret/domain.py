@@ -72,7 +72,7 @@ class ArrayDomain(Domain, Protocol):
 
 
 @dataclass(frozen=True)
-class Step:
+class Equation:
     """One equation as a rule sees it: `run` evaluates a nested jaxpr in the same domain."""
 
     primitive: Any
@@ -88,7 +88,7 @@ class Step:
         return tuple(self.outputs[0].shape)
 
 
-Rule = Callable[[Step, list[Any]], list[Any]]
+Rule = Callable[[Equation, list[Any]], list[Any]]
 """Values of an equation's inputs to values of its outputs."""
 
 

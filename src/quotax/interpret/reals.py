@@ -27,8 +27,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.interpret.movement import PLAIN
-from quotax.interpret.provenance import written_at
+from quotax.interpret.shared.movement import PLAIN
+from quotax.interpret.tracing.provenance import written_at
 
 _BODIES = {
     "jit": "jaxpr",

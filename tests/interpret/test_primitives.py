@@ -14,8 +14,8 @@ from jax.extend.core import primitives
 
 from quotax.artifacts import ArraySpec
 from quotax.interpret import symbolic_outputs, trace
-from quotax.interpret.movement import PLAIN, bind, run_plain
-from quotax.interpret.table import TABLE
+from quotax.interpret.primitives import TABLE
+from quotax.interpret.shared.movement import PLAIN, bind, run_plain
 
 R = tuple  # the shape of a real input
 
@@ -378,7 +378,7 @@ def test_every_row_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
             read.add(key)
             return super().get(key, default)
 
-    monkeypatch.setattr(sys.modules["quotax.interpret.evaluate"], "TABLE", Recording(TABLE))
+    monkeypatch.setattr(sys.modules["quotax.interpret.interpreter"], "TABLE", Recording(TABLE))
     for one in CASES:
         symbolic_outputs(trace(lambda _, *xs, f=one.function: f(*xs), (), inputs_of(one.signatures[0]), {}))
     assert read == set(TABLE), f"rows without a case: {sorted(set(TABLE) - read)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.interpret.movement import PLAIN, bind, run_plain
+from quotax.interpret.shared.movement import PLAIN, bind, run_plain
 
 _COMPUTED: dict[str, Callable[..., Any]] = {
     "add": np.add,

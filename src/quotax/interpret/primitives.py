@@ -13,13 +13,14 @@ from typing import Any
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.interpret import contraction, control, jets_rules, movement, reduction, scalars, truth
-from quotax.interpret import symbolic_rules as rules
-from quotax.interpret.domain import Rule, Step, Unreadable
-from quotax.interpret.movement import identity
-from quotax.interpret.movement import movement as moves
-from quotax.interpret.scalars import unary
-from quotax.interpret.symbolic_rules import entrywise
+from quotax.interpret.domain import Equation, Rule, Unreadable
+from quotax.interpret.jets import rules as jets_rules
+from quotax.interpret.shared import control, matrix_products, movement, reductions
+from quotax.interpret.shared.movement import identity
+from quotax.interpret.shared.movement import movement as moves
+from quotax.interpret.symbolic import rules, scalars, truth
+from quotax.interpret.symbolic.rules import entrywise
+from quotax.interpret.symbolic.scalars import unary
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,18 @@ class Row:
 _OVERFLOWING = ("add", "sub", "mul")
 
 
-def _check_overflow(step: Step) -> None:
+def _check_overflow(eqn: Equation) -> None:
     """Refuse arithmetic of values in integer types of few bits, or without a sign: it is no arithmetic of numbers."""
-    dtype = step.outputs[0].dtype
+    dtype = eqn.outputs[0].dtype
     if jnp.issubdtype(dtype, jnp.integer) and (dtype.itemsize < 4 or jnp.issubdtype(dtype, jnp.unsignedinteger)):
         raise Unreadable(f"values in {dtype} may overflow", "compute with signed integers of 32 bits, or with floats")
 
 
 def _combine(operation: str) -> Rule:
-    def rule(step: Step, args: list[Any]) -> list[Any]:
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
         if operation in _OVERFLOWING:
-            _check_overflow(step)
-        return [step.domain.combine(operation, *args)]
+            _check_overflow(eqn)
+        return [eqn.domain.combine(operation, *args)]
 
     return rule
 
@@ -105,28 +106,28 @@ _ROWS = (
     Row("gather", array=moves(1), symbolic=rules.by_cases(1)),
     Row("scatter", array=moves(1)),
     # sums of products
-    Row("dot_general", array=contraction.dot_general),
-    Row("conv_general_dilated", array=contraction.conv_general_dilated),
-    Row("scatter-add", array=contraction.scatter("add", 0.0, "add")),
-    Row("scatter-sub", array=contraction.scatter("add", 0.0, "sub")),
-    Row("scatter-mul", array=contraction.scatter("mul", 1.0, "mul")),
-    Row("scatter-max", array=contraction.scatter("max", None, "max")),
-    Row("scatter-min", array=contraction.scatter("min", None, "min")),
+    Row("dot_general", array=matrix_products.dot_general),
+    Row("conv_general_dilated", array=matrix_products.conv_general_dilated),
+    Row("scatter-add", array=matrix_products.scatter("add", 0.0, "add")),
+    Row("scatter-sub", array=matrix_products.scatter("add", 0.0, "sub")),
+    Row("scatter-mul", array=matrix_products.scatter("mul", 1.0, "mul")),
+    Row("scatter-max", array=matrix_products.scatter("max", None, "max")),
+    Row("scatter-min", array=matrix_products.scatter("min", None, "min")),
     # reductions
-    Row("reduce_sum", array=reduction.reduction("add")),
-    Row("reduce_prod", array=reduction.reduction("mul")),
-    Row("reduce_max", array=reduction.reduction("max")),
-    Row("reduce_min", array=reduction.reduction("min")),
-    Row("reduce_and", array=reduction.reduction("and")),
-    Row("reduce_or", array=reduction.reduction("or")),
-    Row("cumsum", array=reduction.running("add")),
-    Row("cumprod", array=reduction.running("mul")),
-    Row("cummax", array=reduction.running("max")),
-    Row("cummin", array=reduction.running("min")),
-    Row("cumlogsumexp", every=control.rewritten(reduction.cumlogsumexp)),
-    Row("reduce_window_sum", array=reduction.pooling("add")),
-    Row("reduce_window_max", array=reduction.pooling("max")),
-    Row("reduce_window_min", array=reduction.pooling("min")),
+    Row("reduce_sum", array=reductions.reduction("add")),
+    Row("reduce_prod", array=reductions.reduction("mul")),
+    Row("reduce_max", array=reductions.reduction("max")),
+    Row("reduce_min", array=reductions.reduction("min")),
+    Row("reduce_and", array=reductions.reduction("and")),
+    Row("reduce_or", array=reductions.reduction("or")),
+    Row("cumsum", array=reductions.running("add")),
+    Row("cumprod", array=reductions.running("mul")),
+    Row("cummax", array=reductions.running("max")),
+    Row("cummin", array=reductions.running("min")),
+    Row("cumlogsumexp", every=control.rewritten(reductions.cumlogsumexp)),
+    Row("reduce_window_sum", array=reductions.pooling("add")),
+    Row("reduce_window_max", array=reductions.pooling("max")),
+    Row("reduce_window_min", array=reductions.pooling("min")),
     Row("argmax", symbolic=rules.extreme_index("ge")),
     Row("argmin", symbolic=rules.extreme_index("le")),
     # arithmetic

@@ -9,34 +9,34 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from quotax.interpret.domain import Rule, Step, Unreadable, concrete, is_known
+from quotax.interpret.domain import Equation, Rule, Unreadable, concrete, is_known
 
 
 def call(parameter: str) -> Rule:
     """Evaluate the jaxpr under this parameter: a call computes its body, whatever its derivative is declared to be."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        body = step.params[parameter]
-        return step.run(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), args)
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        body = eqn.params[parameter]
+        return eqn.run(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), args)
 
     return rule
 
 
-def scan(step: Step, args: list[Any]) -> list[Any]:
+def scan(eqn: Equation, args: list[Any]) -> list[Any]:
     """Unroll at the traced length."""
-    p, domain = step.params, step.domain
+    p, domain = eqn.params, eqn.domain
     consts, carry = args[: p["num_consts"]], args[p["num_consts"] : p["num_consts"] + p["num_carry"]]
     sequences = args[p["num_consts"] + p["num_carry"] :]
-    shapes = [aval.shape for aval in step.inputs[p["num_consts"] + p["num_carry"] :]]
-    collected: list[list[Any]] = [[] for _ in step.outputs[p["num_carry"] :]]
+    shapes = [aval.shape for aval in eqn.inputs[p["num_consts"] + p["num_carry"] :]]
+    collected: list[list[Any]] = [[] for _ in eqn.outputs[p["num_carry"] :]]
     times = range(p["length"])
     for time in reversed(times) if p["reverse"] else times:
         now = [_row(domain, xs, shape, time) for xs, shape in zip(sequences, shapes, strict=True)]
-        out = step.run(p["jaxpr"], [*consts, *carry, *now])
+        out = eqn.run(p["jaxpr"], [*consts, *carry, *now])
         carry = out[: p["num_carry"]]
         for rows, value in zip(collected, out[p["num_carry"] :], strict=True):
             rows.append(value)
-    avals = step.outputs[p["num_carry"] :]
+    avals = eqn.outputs[p["num_carry"] :]
     return [*carry, *(_stack(domain, rows, aval, p["reverse"]) for rows, aval in zip(collected, avals, strict=True))]
 
 
@@ -54,14 +54,14 @@ def _stack(domain: Any, rows: list[Any], aval: Any, reverse: bool) -> Any:
     return domain.take(rows, np.arange(int(np.prod(aval.shape, dtype=np.int64))).reshape(aval.shape))
 
 
-def while_loop(step: Step, args: list[Any]) -> list[Any]:
+def while_loop(eqn: Equation, args: list[Any]) -> list[Any]:
     """Unroll a loop whose condition is constant at every turn, such as a counter."""
-    p = step.params
+    p = eqn.params
     test, body = args[: p["cond_nconsts"]], args[p["cond_nconsts"] : p["cond_nconsts"] + p["body_nconsts"]]
     carry = args[p["cond_nconsts"] + p["body_nconsts"] :]
     while True:
-        (value,) = step.run(p["cond_jaxpr"], [*test, *carry])
-        goes_on = concrete(step.domain, value)
+        (value,) = eqn.run(p["cond_jaxpr"], [*test, *carry])
+        goes_on = concrete(eqn.domain, value)
         if goes_on is None:
             raise Unreadable(
                 "its condition depends on the parameters or inputs, so its length is not fixed",
@@ -69,25 +69,25 @@ def while_loop(step: Step, args: list[Any]) -> list[Any]:
             )
         if not goes_on:
             return list(carry)
-        carry = step.run(p["body_jaxpr"], [*body, *carry])
+        carry = eqn.run(p["body_jaxpr"], [*body, *carry])
 
 
-def branch(step: Step, args: list[Any]) -> list[Any]:
+def branch(eqn: Equation, args: list[Any]) -> list[Any]:
     """Evaluate the branch that a constant index names."""
-    index = concrete(step.domain, args[0])
+    index = concrete(eqn.domain, args[0])
     if index is None:
         raise Unreadable(
             "its condition depends on the parameters or inputs", "compute both branches and use `jnp.where`"
         )
-    branches = step.params["branches"]
-    return step.run(branches[int(np.clip(index, 0, len(branches) - 1))], args[1:])
+    branches = eqn.params["branches"]
+    return eqn.run(branches[int(np.clip(index, 0, len(branches) - 1))], args[1:])
 
 
 def rewritten(function: Callable[..., Any]) -> Rule:
     """Read a primitive as the jaxpr of `function(params, *operands)`, in primitives that have rows of their own."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        operands = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in step.inputs]
-        return step.run(jax.make_jaxpr(lambda *xs: function(step.params, *xs))(*operands), args)
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        operands = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in eqn.inputs]
+        return eqn.run(jax.make_jaxpr(lambda *xs: function(eqn.params, *xs))(*operands), args)
 
     return rule

@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing import DTYPES, nested
+from quotax.interpret.tracing.fixed_sizes import DTYPES, nested
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 
 _LOCK = threading.RLock()

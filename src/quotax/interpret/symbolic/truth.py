@@ -10,8 +10,8 @@ from sympy.core.numbers import Infinity, NaN
 from sympy.functions.elementary.piecewise import Piecewise
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
-from quotax.interpret.bounds import interval
-from quotax.interpret.scalars import FALSE, INFINITE, TRUE, is_improper
+from quotax.interpret.symbolic.bounds import interval
+from quotax.interpret.symbolic.scalars import FALSE, INFINITE, TRUE, is_improper
 
 _RELATION = {"eq": sp.Eq, "ne": sp.Ne, "lt": sp.Lt, "le": sp.Le, "gt": sp.Gt, "ge": sp.Ge}
 _NUMBERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.interpret.domain import POSITIONS, Rule, Step, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Equation, Rule, Unreadable, concrete
 
 
 def positions(shape: tuple[int, ...]) -> np.ndarray:
@@ -18,13 +18,13 @@ def positions(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def dot_general(step: Step, args: list[Any]) -> list[Any]:
+def dot_general(eqn: Equation, args: list[Any]) -> list[Any]:
     """Batched contraction: move to `(batch, left, sum)` and `(batch, sum, right)`.
 
     JAX's output has the batch axes first, then the left's free axes, then the right's.
     """
-    (left_sum, right_sum), (left_batch, right_batch) = step.params["dimension_numbers"]
-    domain = step.domain
+    (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    domain = eqn.domain
 
     def arrange(index: np.ndarray, batch: Any, summed: Any, transpose: bool) -> np.ndarray:
         free = [axis for axis in range(index.ndim) if axis not in batch and axis not in summed]
@@ -32,9 +32,9 @@ def dot_general(step: Step, args: list[Any]) -> list[Any]:
         out = index.transpose([*batch, *free, *summed]).reshape(sizes)
         return out.swapaxes(1, 2) if transpose else out
 
-    left = domain.take([args[0]], arrange(positions(step.inputs[0].shape), left_batch, left_sum, False))
-    right = domain.take([args[1]], arrange(positions(step.inputs[1].shape), right_batch, right_sum, True))
-    return [domain.take([domain.matmul(left, right)], positions(step.shape))]
+    left = domain.take([args[0]], arrange(positions(eqn.inputs[0].shape), left_batch, left_sum, False))
+    right = domain.take([args[1]], arrange(positions(eqn.inputs[1].shape), right_batch, right_sum, True))
+    return [domain.take([domain.matmul(left, right)], positions(eqn.shape))]
 
 
 def windows(
@@ -61,16 +61,16 @@ def windows(
     return views[(*(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in window_dilation))]
 
 
-def conv_general_dilated(step: Step, args: list[Any]) -> list[Any]:
+def conv_general_dilated(eqn: Equation, args: list[Any]) -> list[Any]:
     """Convolution (a correlation: the kernel is not flipped) as the product of patches with kernels, group by group.
 
     Feature groups split the input's channels, batch groups split the batch; both split the output's channels.
     """
-    p, domain = step.params, step.domain
+    p, domain = eqn.params, eqn.domain
     spec = p["dimension_numbers"]
     features, batches = p["feature_group_count"], p["batch_group_count"]
-    image = positions(step.inputs[0].shape).transpose(spec.lhs_spec)
-    kernel = positions(step.inputs[1].shape).transpose(spec.rhs_spec)
+    image = positions(eqn.inputs[0].shape).transpose(spec.lhs_spec)
+    kernel = positions(eqn.inputs[1].shape).transpose(spec.rhs_spec)
     n, channels, *_ = image.shape
     outputs, per_group, *taps = kernel.shape
     spatial = len(taps)
@@ -107,18 +107,18 @@ def scatter(operation: str, unit: float | None, finish: str) -> Rule:
     operand's own entry stands for "no update".
     """
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
         operand, where, updates = args
-        known = concrete(step.domain, where)
+        known = concrete(eqn.domain, where)
         if known is None:
             raise Unreadable(*POSITIONS)
-        shape, update_shape = step.inputs[0].shape, step.inputs[2].shape
+        shape, update_shape = eqn.inputs[0].shape, eqn.inputs[2].shape
         count = int(np.prod(update_shape, dtype=np.int64))
         zeros, units = np.zeros(shape), np.eye(count).reshape(count, *update_shape)
-        dims = step.params["dimension_numbers"]
+        dims = eqn.params["dimension_numbers"]
 
         def land(update: Any) -> Any:
-            return jax.lax.scatter_add(zeros, known, update, dims, mode=step.params["mode"])
+            return jax.lax.scatter_add(zeros, known, update, dims, mode=eqn.params["mode"])
 
         lands = np.asarray(jax.vmap(land)(units)).reshape(count, -1).T != 0
         depth = max(1, int(lands.sum(axis=1).max(initial=0)))
@@ -129,7 +129,7 @@ def scatter(operation: str, unit: float | None, finish: str) -> Rule:
         for place, hits in enumerate(lands):
             found = np.flatnonzero(hits)
             index[place, : len(found)] = found
-        folded = step.domain.fold(operation, step.domain.take(pool, index.reshape(*shape, depth)))
-        return [step.domain.combine(finish, operand, folded)]
+        folded = eqn.domain.fold(operation, eqn.domain.take(pool, index.reshape(*shape, depth)))
+        return [eqn.domain.combine(finish, operand, folded)]
 
     return rule

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import sympy as sp
+
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.reading import Step
+from quotax.interpret.laws.pointwise import applied, variables
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, place, relabelled
+from quotax.interpret.laws.writing import Equation
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Fixed, Index, Pair
 from quotax.kernel.polynomials import UNIT, Poly
+from quotax.kernel.rewriting import position
+from quotax.kernel.sheet import Function
 from quotax.kernel.sizes import ONE, Size
 
 
-def renumbered(step: Step, value: Tensor, sources: Sequence[int | None], shape: Sequence[Size]) -> Tensor:
+def renumbered(eqn: Equation, value: Tensor, sources: Sequence[int | None], shape: Sequence[Size]) -> Tensor:
     """The tensor whose dimension `d` is dimension `sources[d]` of `value` (None: of size one, or repeated)."""
     mapping: dict[Any, Index] = {}
     dims = []
@@ -26,75 +31,75 @@ def renumbered(step: Step, value: Tensor, sources: Sequence[int | None], shape: 
         dims.append(value.dims[source])
         for f, size in enumerate(value.dims[source]):
             mapping[place(source, f, size)] = place(d, f, size)
-    return relabelled(step.algebra, value, mapping, tuple(dims))
+    return relabelled(eqn.algebra, value, mapping, tuple(dims))
 
 
-def transpose(step: Step, args: list[Any]) -> list[Any]:
+def transpose(eqn: Equation, args: list[Any]) -> list[Any]:
     """Dimensions in another order."""
-    return [renumbered(step, args[0], list(step.params["permutation"]), step.out_shape)]
+    return [renumbered(eqn, args[0], list(eqn.params["permutation"]), eqn.out_shape)]
 
 
-def broadcast(step: Step, args: list[Any]) -> list[Any]:
+def broadcast(eqn: Equation, args: list[Any]) -> list[Any]:
     """A new dimension is an index that does not occur."""
     value = args[0]
     if isinstance(value, Known):
         # the dimensions of an array of numbers are integers; only new ones may be symbols
-        value = step.reader.tensor(value)
-    sources: list[int | None] = [None] * len(step.out_shape)
-    for source, d in enumerate(step.params["broadcast_dimensions"]):
+        value = eqn.writer.tensor(value)
+    sources: list[int | None] = [None] * len(eqn.out_shape)
+    for source, d in enumerate(eqn.params["broadcast_dimensions"]):
         sources[d] = source
-    return [renumbered(step, value, sources, step.out_shape)]
+    return [renumbered(eqn, value, sources, eqn.out_shape)]
 
 
-def squeeze(step: Step, args: list[Any]) -> list[Any]:
+def squeeze(eqn: Equation, args: list[Any]) -> list[Any]:
     """Dimensions of size one dropped."""
-    rank = len(step.shape(0))
-    gone = {d % rank for d in step.params["dimensions"]}
-    return [renumbered(step, args[0], [d for d in range(rank) if d not in gone], step.out_shape)]
+    rank = len(eqn.shape(0))
+    gone = {d % rank for d in eqn.params["dimensions"]}
+    return [renumbered(eqn, args[0], [d for d in range(rank) if d not in gone], eqn.out_shape)]
 
 
-def reshape(step: Step, args: list[Any]) -> list[Any]:
+def reshape(eqn: Equation, args: list[Any]) -> list[Any]:
     """Factors regrouped in their order."""
-    if step.params.get("dimensions") is not None:
+    if eqn.params.get("dimensions") is not None:
         raise NoLaw("it permutes dimensions while it reshapes")
-    return [tensors.regrouped(step.algebra, step.reader.tensor(args[0]), step.out_shape)]
+    return [tensors.regrouped(eqn.algebra, eqn.writer.tensor(args[0]), eqn.out_shape)]
 
 
-def without(step: Step, value: Tensor, d: int) -> Tensor:
+def without(eqn: Equation, value: Tensor, d: int) -> Tensor:
     """The tensor without dimension `d`, which has size one."""
     rest = [k for k in range(len(value.dims)) if k != d]
-    return renumbered(step, value, rest, [tensors.whole(value.dims[k]) for k in rest])
+    return renumbered(eqn, value, rest, [tensors.whole(value.dims[k]) for k in rest])
 
 
 # --- parts of a dimension
 
 
-def sliced(step: Step, args: list[Any]) -> list[Any]:
+def sliced(eqn: Equation, args: list[Any]) -> list[Any]:
     """Every `stride`-th entry from a start."""
-    value = step.reader.tensor(args[0])
-    shape, new = step.shape(0), step.out_shape
-    strides = step.params["strides"] or (1,) * len(shape)
+    value = eqn.writer.tensor(args[0])
+    shape, new = eqn.shape(0), eqn.out_shape
+    strides = eqn.params["strides"] or (1,) * len(shape)
     for d in range(len(shape)):
-        value = picked(step, value, d, tensors.extent(step.params["start_indices"][d]), int(strides[d]), new[d])
+        value = picked(eqn, value, d, tensors.extent(eqn.params["start_indices"][d]), int(strides[d]), new[d])
     return [value]
 
 
-def picked(step: Step, value: Tensor, d: int, start: Size, stride: int, count: Size) -> Tensor:
+def picked(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, count: Size) -> Tensor:
     """The entries at `start + stride * i` along dimension `d`, for i below `count`: all of them exist."""
     size = tensors.whole(value.dims[d])
     if count == size and stride == 1 and start == Size.of(0):
         return value
     of: Index = Fixed(Size.of(0), ONE) if count == ONE else place(d, 0, count)
-    return at_index(step, value, d, ix.affine(start, stride, of, size), () if count == ONE else (count,))
+    return at_index(eqn, value, d, ix.affine(start, stride, of, size), () if count == ONE else (count,))
 
 
-def at_index(step: Step, value: Tensor, d: int, index: Index, factors: tuple[Size, ...]) -> Tensor:
+def at_index(eqn: Equation, value: Tensor, d: int, index: Index, factors: tuple[Size, ...]) -> Tensor:
     """Dimension `d` read at an index in its new free indices, whose sizes are `factors`.
 
     Where the dimension is made of several factors and the index does not fall apart into them, it is a sum over
     them with a delta: exactly one of their values is the index.
     """
-    algebra = step.algebra
+    algebra = eqn.algebra
     dims = tuple(factors if k == d else f for k, f in enumerate(value.dims))
     old = [place(d, f, size) for f, size in enumerate(value.dims[d])]
     if not old:
@@ -103,11 +108,11 @@ def at_index(step: Step, value: Tensor, d: int, index: Index, factors: tuple[Siz
     if split is not None:
         mapping: dict[Any, Index] = dict(zip(old, split, strict=True))
         return relabelled(algebra, value, mapping, dims)
-    away = [step.reader.fresh(size) for size in value.dims[d]]
+    away = [eqn.writer.fresh(size) for size in value.dims[d]]
     shifted = relabelled(algebra, value, dict(zip(old, away, strict=True)), value.dims)
     hit = algebra.normal(1, [algebra.delta(tensors.joint(away), index)])
     poly = algebra.multiply(hit, shifted.poly, away)
-    return step.reader.settled(replace(value, dims=dims, poly=poly, compared=()))
+    return eqn.writer.settled(replace(value, dims=dims, poly=poly, compared=()))
 
 
 def _fitted(index: Index, factors: Sequence[Size]) -> list[Index] | None:
@@ -133,13 +138,13 @@ def _fitted(index: Index, factors: Sequence[Size]) -> list[Index] | None:
     return None
 
 
-def embedded(step: Step, value: Tensor, d: int, start: Size, stride: int, size: Size) -> Tensor:
+def embedded(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, size: Size) -> Tensor:
     """Dimension `d` put at `start + stride * i` of a dimension of this size, and zero elsewhere."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     if size == tensors.whole(value.dims[d]) and start == Size.of(0) and stride == 1:
         return value
     old = [place(d, f, n) for f, n in enumerate(value.dims[d])]
-    away = [step.reader.fresh(n) for n in value.dims[d]]
+    away = [eqn.writer.fresh(n) for n in value.dims[d]]
     dims = tuple((size,) if k == d else f for k, f in enumerate(value.dims))
     shifted = relabelled(algebra, value, dict(zip(old, away, strict=True)), value.dims)
     inner = tensors.joint(away) if away else Fixed(Size.of(0), ONE)
@@ -147,60 +152,60 @@ def embedded(step: Step, value: Tensor, d: int, start: Size, stride: int, size: 
     return replace(value, dims=dims, poly=algebra.multiply(hit, shifted.poly, away), compared=())
 
 
-def reverse(step: Step, args: list[Any]) -> list[Any]:
+def reverse(eqn: Equation, args: list[Any]) -> list[Any]:
     """Dimensions read backwards."""
-    value = step.reader.tensor(args[0])
-    for d in step.params["dimensions"]:
-        size = step.shape(0)[d]
-        value = picked(step, value, d, size.minus(1), -1, size) if size != ONE else value
+    value = eqn.writer.tensor(args[0])
+    for d in eqn.params["dimensions"]:
+        size = eqn.shape(0)[d]
+        value = picked(eqn, value, d, size.minus(1), -1, size) if size != ONE else value
     return [value]
 
 
-def split(step: Step, args: list[Any]) -> list[Any]:
+def split(eqn: Equation, args: list[Any]) -> list[Any]:
     """Parts along one dimension."""
-    value, d = step.reader.tensor(args[0]), step.params["axis"]
+    value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
     start, out = Size.of(0), []
-    for dim in step.params["sizes"]:
+    for dim in eqn.params["sizes"]:
         count = tensors.extent(dim)
-        out.append(picked(step, value, d, start, 1, count))
+        out.append(picked(eqn, value, d, start, 1, count))
         start = start.plus(count)
     return out
 
 
-def unstack(step: Step, args: list[Any]) -> list[Any]:
+def unstack(eqn: Equation, args: list[Any]) -> list[Any]:
     """The entries of one dimension, each at a fixed position."""
-    value, d = step.reader.tensor(args[0]), step.params["axis"]
-    count = step.shape(0)[d].value
+    value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
+    count = eqn.shape(0)[d].value
     assert count is not None
-    return [without(step, picked(step, value, d, Size.of(k), 1, ONE), d) for k in range(count)]
+    return [without(eqn, picked(eqn, value, d, Size.of(k), 1, ONE), d) for k in range(count)]
 
 
 # --- parts put together
 
 
-def concatenate(step: Step, args: list[Any]) -> list[Any]:
+def concatenate(eqn: Equation, args: list[Any]) -> list[Any]:
     """Parts of one size: an index for the part; other parts: each put at its place."""
-    d = step.params["dimension"]
-    sizes = [step.shape(k)[d] for k in range(len(args))]
+    d = eqn.params["dimension"]
+    sizes = [eqn.shape(k)[d] for k in range(len(args))]
     if any(s == Size.of(0) for s in sizes):
         args = [a for a, s in zip(args, sizes, strict=True) if s != Size.of(0)]
         sizes = [s for s in sizes if s != Size.of(0)]
-    values = _alike(step, args, d)
+    values = _alike(eqn, args, d)
     if len(set(sizes)) == 1:
-        return [joined(step, values, d)]
+        return [joined(eqn, values, d)]
     start, parts = Size.of(0), []
     for value, size in zip(values, sizes, strict=True):
-        parts.append(embedded(step, value, d, start, 1, step.out_shape[d]))
+        parts.append(embedded(eqn, value, d, start, 1, eqn.out_shape[d]))
         start = start.plus(size)
     out = parts[0]
     for part in parts[1:]:
-        one, two = tensors.unified(step.algebra, [out, part])
-        out = replace(one, poly=step.algebra.add(one.poly, two.poly))
+        one, two = tensors.unified(eqn.algebra, [out, part])
+        out = replace(one, poly=eqn.algebra.add(one.poly, two.poly))
     # not named: the parts are told apart by their deltas until the dimension is summed or cut
     return [out]
 
 
-def _alike(step: Step, args: Sequence[Any], d: int) -> list[Tensor]:
+def _alike(eqn: Equation, args: Sequence[Any], d: int) -> list[Tensor]:
     """Operands of one rank as tensors whose dimensions other than `d` factor alike."""
     tensor = next((a for a in args if isinstance(a, Tensor)), None)
     values: list[Tensor] = []
@@ -208,14 +213,14 @@ def _alike(step: Step, args: Sequence[Any], d: int) -> list[Tensor]:
         if isinstance(arg, Known):
             own = tensors.dims_of([Size.of(n) for n in arg.array.shape])
             dims = own if tensor is None else tuple(own[k] if k == d else f for k, f in enumerate(tensor.dims))
-            values.append(step.reader.tensor(arg, dims))
+            values.append(eqn.writer.tensor(arg, dims))
         else:
             values.append(arg)
     for _ in range(2):
         first = values[0]
         for k in range(1, len(values)):
-            values[k] = tensors.refined(step.algebra, values[k], _but(first.dims, values[k].dims, d))
-            first = values[0] = tensors.refined(step.algebra, first, _but(values[k].dims, first.dims, d))
+            values[k] = tensors.refined(eqn.algebra, values[k], _but(first.dims, values[k].dims, d))
+            first = values[0] = tensors.refined(eqn.algebra, first, _but(values[k].dims, first.dims, d))
     return values
 
 
@@ -223,9 +228,9 @@ def _but(dims: Dims, own: Dims, d: int) -> Dims:
     return tuple(own[j] if j == d else f for j, f in enumerate(dims))
 
 
-def joined(step: Step, values: Sequence[Tensor], d: int, new: bool = False) -> Tensor:
+def joined(eqn: Equation, values: Sequence[Tensor], d: int, new: bool = False) -> Tensor:
     """Equal parts side by side: `sum_l [part = l] value_l`. With `new`, along a dimension of its own."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     values = list(values)
     if len(values) == 1 and not new:
         return values[0]
@@ -262,19 +267,19 @@ def merged(values: Sequence[Tensor], made: Tensor) -> Tensor:
     return replace(made, assumed=assumed, guards=made.guards.union(*(v.guards for v in values)))
 
 
-def stack(step: Step, args: list[Any]) -> list[Any]:
+def stack(eqn: Equation, args: list[Any]) -> list[Any]:
     """Equal parts along a new dimension."""
-    d = step.params.get("axis", step.params.get("dimension", 0))
-    return [joined(step, _alike(step, args, -1), d, new=True)]
+    d = eqn.params.get("axis", eqn.params.get("dimension", 0))
+    return [joined(eqn, _alike(eqn, args, -1), d, new=True)]
 
 
-def pad(step: Step, args: list[Any]) -> list[Any]:
+def pad(eqn: Equation, args: list[Any]) -> list[Any]:
     """The operand put at its place, and the padding value elsewhere."""
-    value, fill = step.reader.tensor(args[0]), step.reader.tensor(args[1])
-    algebra = step.algebra
+    value, fill = eqn.writer.tensor(args[0]), eqn.writer.tensor(args[1])
+    algebra = eqn.algebra
     inside = Tensor(value.dims, UNIT)
-    for d, (low, high, gap) in enumerate(step.params["padding_config"]):
-        start, end, size = tensors.extent(low), tensors.extent(high), step.out_shape[d]
+    for d, (low, high, gap) in enumerate(eqn.params["padding_config"]):
+        start, end, size = tensors.extent(low), tensors.extent(high), eqn.out_shape[d]
         if not (start.nonnegative and end.nonnegative):
             if gap:
                 raise NoLaw("it pads by a negative number between entries")
@@ -283,10 +288,10 @@ def pad(step: Step, args: list[Any]) -> list[Any]:
             cut = Size.of(0) if start.nonnegative else Size.of(0).minus(start)
             if not (cut.nonnegative and (end.nonnegative or Size.of(0).minus(end).nonnegative)):
                 raise NoLaw("the sign of its padding depends on a size")
-            kept = step.shape(0)[d].minus(cut).plus(end if not end.nonnegative else Size.of(0))
-            value, inside = (picked(step, v, d, cut, 1, kept) for v in (value, inside))
+            kept = eqn.shape(0)[d].minus(cut).plus(end if not end.nonnegative else Size.of(0))
+            value, inside = (picked(eqn, v, d, cut, 1, kept) for v in (value, inside))
             start = before
-        value, inside = (embedded(step, v, d, start, int(gap) + 1, size) for v in (value, inside))
+        value, inside = (embedded(eqn, v, d, start, int(gap) + 1, size) for v in (value, inside))
     if not fill.poly:
         return [value]
     value, inside = tensors.unified(algebra, [value, inside])
@@ -294,52 +299,45 @@ def pad(step: Step, args: list[Any]) -> list[Any]:
     return [merged([fill], replace(value, poly=algebra.add(value.poly, algebra.multiply(outside, fill.poly))))]
 
 
-def tile(step: Step, args: list[Any]) -> list[Any]:
+def tile(eqn: Equation, args: list[Any]) -> list[Any]:
     """Copies side by side: an index that does not occur."""
-    value = step.reader.tensor(args[0])
+    value = eqn.writer.tensor(args[0])
     mapping: dict[Any, Index] = {}
     dims = []
     for d, factors in enumerate(value.dims):
-        copies = tensors.extent(step.params["reps"][d])
+        copies = tensors.extent(eqn.params["reps"][d])
         if copies == ONE:
             dims.append(factors)
             continue
         dims.append((copies, *factors))
         mapping |= {place(d, f, size): place(d, f + 1, size) for f, size in enumerate(factors)}
-    return [relabelled(step.algebra, value, mapping, tuple(dims))]
+    return [relabelled(eqn.algebra, value, mapping, tuple(dims))]
 
 
-def iota(step: Step, args: list[Any]) -> list[Any]:
+def iota(eqn: Equation, args: list[Any]) -> list[Any]:
     """A ramp along one dimension: its position, as a number."""
-    from quotax.kernel.rewriting import position
-
-    shape, d = step.out_shape, step.params["dimension"]
+    shape, d = eqn.out_shape, eqn.params["dimension"]
     size = shape[d]
     dims = tensors.dims_of(shape)
     label: Index = place(d, 0, size) if dims[d] else Fixed(Size.of(0), ONE)
-    ramp = Tensor(dims, step.algebra.substituted(position(step.algebra, label)))
-    return [narrowed(step, ramp, size)]
+    ramp = Tensor(dims, eqn.algebra.substituted(position(eqn.algebra, label)))
+    return [narrowed(eqn, ramp, size)]
 
 
 _LARGEST = {"int8": 127, "uint8": 255, "int16": 32767, "uint16": 65535, "bfloat16": 256, "float16": 2048}
 
 
-def narrowed(step: Step, ramp: Tensor, size: Size) -> Tensor:
+def narrowed(eqn: Equation, ramp: Tensor, size: Size) -> Tensor:
     """A ramp in a type that may be too small for it: then nothing is known of its values."""
-    import sympy as sp
-
-    from quotax.interpret.laws.pointwise import applied, variables
-    from quotax.kernel.sheet import Function
-
-    dtype = str(step.outputs[0].dtype)
+    dtype = str(eqn.outputs[0].dtype)
     if dtype not in _LARGEST:
         return ramp
     if size.value is not None and size.value <= _LARGEST[dtype]:
         return ramp
     (z,) = variables(1)
-    return applied(step, Function(sp.Function(f"ramp_{dtype}")(z), (z,), f"ramp in {dtype}"), [ramp], ramp.dims)
+    return applied(eqn, Function(sp.Function(f"ramp_{dtype}")(z), (z,), f"ramp in {dtype}"), [ramp], ramp.dims)
 
 
-def size_value(step: Step, args: list[Any]) -> list[Any]:
+def size_value(eqn: Equation, args: list[Any]) -> list[Any]:
     """A size as a number."""
-    return [Tensor((), step.algebra.size(tensors.extent(step.params["dim"])))]
+    return [Tensor((), eqn.algebra.size(tensors.extent(eqn.params["dim"])))]

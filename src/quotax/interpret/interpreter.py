@@ -12,10 +12,10 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
-from quotax.interpret.domain import RANDOM, Rule, Step, Unreadable, is_known
-from quotax.interpret.folding import fold
-from quotax.interpret.provenance import place
-from quotax.interpret.table import CALLS, TABLE
+from quotax.interpret.domain import RANDOM, Equation, Rule, Unreadable, is_known
+from quotax.interpret.primitives import CALLS, TABLE
+from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.provenance import place
 
 _FACTORISATIONS = (
     *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),
@@ -83,7 +83,7 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
     rule = _rule(name, domain)
     if rule is None:
         raise _refusal(name, domain, place(equation) or origin, None)
-    step = Step(
+    eqn = Equation(
         primitive,
         equation.params,
         tuple(atom.aval for atom in equation.invars),
@@ -92,7 +92,7 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
         lambda closed, args: _run(closed, domain, args, place(equation) or origin),
     )
     try:
-        return rule(step, arguments)
+        return rule(eqn, arguments)
     except Unreadable as error:
         raise _refusal(name, domain, place(equation) or origin, error) from error
 
@@ -111,6 +111,6 @@ def _refusal(name: str, domain: Any, where: str, error: Unreadable | None) -> Un
         why = f"it has no entry in the primitive table for the {domain.name} domain"
         advice = next((text for names, text in _ADVICE.items() if name.startswith(names)), None) or (
             "write it with elementwise `jax.numpy` functions, `@`, `jnp.einsum`, sums, `jnp.where`, constant indices, "
-            f"`jax.lax.scan` and `jax.nn`, or add a row for `{name}` to quotax/interpret/table.py"
+            f"`jax.lax.scan` and `jax.nn`, or add a row for `{name}` to quotax/interpret/primitives.py"
         )
     return UnsupportedPrimitiveError(f"cannot read the JAX primitive `{name}` at {where}: {why}. What to do: {advice}.")

@@ -1,4 +1,4 @@
-"""A trace written out as a sheet: the reader, and what a rule is told about one equation."""
+"""A trace written out as a sheet: the writer, and what a rule is told about one equation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
-from quotax.interpret.folding import fold
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
-from quotax.interpret.provenance import place
+from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.provenance import place
+from quotax.kernel import rewriting
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
-from quotax.kernel.rewriting import constant
 from quotax.kernel.sheet import Guard, Sheet, named_sum
 from quotax.kernel.sizes import ONE, Size
 
@@ -41,11 +41,11 @@ LINEAR = frozenset(_LINEAR.split())
 BODIES = ("jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "scan", "while", "cond")
 """Primitives that run another jaxpr."""
 _TRANSPARENT = (*BODIES, "select_n", "reshape", "transpose", "broadcast_in_dim", "squeeze")
-Rule = Callable[["Step", list[Any]], list[Any]]
+Rule = Callable[["Equation", list[Any]], list[Any]]
 
 
 @dataclass
-class Reader:
+class Writer:
     """The sheet that is being written, and what is known on the way."""
 
     sheet: Sheet
@@ -99,7 +99,7 @@ class Reader:
             key = ("infinite", array.shape, array.tobytes())
             made = self.algebra.atoms.make(key, "infinite", "c", [i.extent for i in at], data=None)
             return self.algebra.entry(made, at)
-        found = constant(self.algebra, array, at)
+        found = rewriting.constant(self.algebra, array, at)
         return self.algebra.substituted(found)
 
     def number(self, value: Any) -> Poly:
@@ -156,15 +156,17 @@ class Reader:
         rule = self.rules.get(name)
         if rule is None:
             raise NoLaw(f"`{name}` at {where} has no law")
-        step = Step(equation.primitive, equation.params, tuple(a.aval for a in equation.invars), outputs, self, where)
+        eqn = Equation(
+            equation.primitive, equation.params, tuple(a.aval for a in equation.invars), outputs, self, where
+        )
         before = len(self.algebra.atoms.made)
         try:
-            results = rule(step, args)
+            results = rule(eqn, args)
         except NoLaw as error:
             raise NoLaw(str(error) if str(error).startswith("`") else f"`{name}` at {where}: {error}") from error
         for number in range(before, len(self.algebra.atoms.made)):
             self.sheet.places.setdefault(number, f"{name} at {where}")
-        return results if name in BODIES else [self._conditioned(step, args, r) for r in results]
+        return results if name in BODIES else [self._conditioned(eqn, args, r) for r in results]
 
     def _computed(self, equation: Any, arrays: list[Any]) -> list[Any]:
         """What follows from constants alone; random keys are constants of JAX's own."""
@@ -177,7 +179,7 @@ class Reader:
         outvars = equation.outvars
         return [Known(a if _is_key(v) else np.asarray(a)) for v, a in zip(outvars, found, strict=True)]
 
-    def _conditioned(self, step: Step, args: Sequence[Any], value: Any) -> Any:
+    def _conditioned(self, eqn: Equation, args: Sequence[Any], value: Any) -> Any:
         """The result with the conditions of the operands.
 
         What is no real number (a truth value, a position) has a value where its operands have none, so conditions
@@ -186,40 +188,40 @@ class Reader:
         if not isinstance(value, Tensor):
             return value
         operands = [a for a in args if isinstance(a, Tensor)]
-        value = replace(value, source=sources.source(step, args, value))
-        if step.primitive.name not in _BOUNDS:
+        value = replace(value, source=sources.source(eqn, args, value))
+        if eqn.primitive.name not in _BOUNDS:
             operands += [self.tensor(a) for a in args if isinstance(a, Known) and not _finite(a.array)]
-        if not operands or step.primitive.name == "select_n":
+        if not operands or eqn.primitive.name == "select_n":
             return value
         assumed = value.assumed.union(*(a.assumed for a in operands))
         guards = value.guards.union(*(a.guards for a in operands))
-        if step.out_kind == "b" and assumed and value.source is not None:
+        if eqn.out_kind == "b" and assumed and value.source is not None:
             return Tensor(value.dims, sources.opaque(self.algebra, value.source))
-        if step.out_kind != "f" and any(k == "f" for k in step.kinds):
+        if eqn.out_kind != "f" and any(k == "f" for k in eqn.kinds):
             guards |= {Guard(c, None) for c in assumed}
             assumed = frozenset()
-        if step.primitive.name not in LINEAR:
+        if eqn.primitive.name not in LINEAR:
             # a function of an infinity may be a number again
-            read = args[1:] if step.primitive.name == "div" else args
+            read = args[1:] if eqn.primitive.name == "div" else args
             guards |= {Guard(c, None) for a in read if isinstance(a, Tensor) for c in a.assumed if c.endswith(OPEN)}
         return replace(value, assumed=assumed, guards=guards)
 
 
 @dataclass(frozen=True)
-class Step:
+class Equation:
     """One equation as a rule sees it."""
 
     primitive: Any
     params: Mapping[str, Any]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    reader: Reader
+    writer: Writer
     place: str
 
     @property
     def algebra(self) -> Algebra:
-        """The reader's."""
-        return self.reader.algebra
+        """The writer's."""
+        return self.writer.algebra
 
     def shape(self, position: int) -> tuple[Size, ...]:
         """The shape of one operand."""
@@ -246,30 +248,30 @@ class Step:
 
     def run(self, closed: Any, args: Sequence[Any]) -> list[Any]:
         """The outputs of a nested jaxpr."""
-        return self.reader.run(as_closed(closed), args, self.place)
+        return self.writer.run(as_closed(closed), args, self.place)
 
 
-def write_sheet(program: OpenTrace | Trace, rules: Mapping[str, Rule]) -> tuple[Sheet, Reader]:
+def write_sheet(program: OpenTrace | Trace, rules: Mapping[str, Rule]) -> tuple[Sheet, Writer]:
     """What a trace computes, written out. Raises `NoLaw` where an operation is not read."""
     sizes = {axis: Size.of(size) for axis, size in program.sizes.items()}
     sheet = Sheet(Atoms())
-    reader = Reader(sheet, Algebra(sheet.atoms), rules, getattr(program, "numbers", {}))
+    writer = Writer(sheet, Algebra(sheet.atoms, rewriting.RULES), rules, getattr(program, "numbers", {}))
     arguments = []
     for spec in (*program.params, *program.inputs):
-        value = array(reader, spec, sizes, spec in program.params)
+        value = array(writer, spec, sizes, spec in program.params)
         if spec in program.params:
             (((number, _, _),),) = value.poly
             sheet.parameters[spec.name] = number
         arguments.append(value)
-    outputs = [reader.tensor(v) for v in reader.run(program.jaxpr, arguments, "a place that JAX did not record")]
+    outputs = [writer.tensor(v) for v in writer.run(program.jaxpr, arguments, "a place that JAX did not record")]
     sheet.outputs = [v.poly for v in outputs]
     sheet.guards = tuple(dict.fromkeys(g for v in outputs for g in sorted(v.guards, key=lambda g: g.condition)))
     conditions = sorted({c for v in outputs for c in v.assumed} | {g.condition for g in sheet.guards})
-    sheet.assumptions = (*conditions, *reader.notes)
-    return sheet, reader
+    sheet.assumptions = (*conditions, *writer.notes)
+    return sheet, writer
 
 
-def array(reader: Reader, spec: ArraySpec, sizes: Mapping[str, Size], parameter: bool) -> Tensor:
+def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter: bool) -> Tensor:
     """A parameter or an input as a tensor."""
     dims = tuple(tuple(s for f in axis if (s := _factor(f, sizes)) != ONE) for axis in spec.axes)
     at = tensors.flat(tensors.labels(dims))
@@ -279,10 +281,10 @@ def array(reader: Reader, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
         kind, sign, data = "tokens", "nonnegative", _factor(spec.below, sizes)
     elif spec.kind == "mask":
         sign = "boolean"
-    made = reader.algebra.atoms.make(
+    made = writer.algebra.atoms.make(
         (kind, spec.name), kind, spec.name, [i.extent for i in at], sign=sign, data=data
     )  # fmt: skip
-    return Tensor(dims, reader.algebra.entry(made, at))
+    return Tensor(dims, writer.algebra.entry(made, at))
 
 
 def _factor(factor: Any, sizes: Mapping[str, Size]) -> Size:

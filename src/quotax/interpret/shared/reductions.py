@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.interpret.contraction import positions, windows
-from quotax.interpret.domain import Rule, Step
+from quotax.interpret.domain import Equation, Rule
+from quotax.interpret.shared.matrix_products import positions, windows
 
 _UNIT = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}
 
@@ -18,12 +18,12 @@ _UNIT = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}
 def reduction(operation: str) -> Rule:
     """Reduce the equation's `axes`: move them last, merge them, fold."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        axes = [int(axis) for axis in step.params["axes"]]
-        kept = [axis for axis in range(len(step.inputs[0].shape)) if axis not in axes]
-        count = int(np.prod([step.inputs[0].shape[axis] for axis in axes], dtype=np.int64))
-        index = positions(step.inputs[0].shape).transpose(kept + axes).reshape(*step.shape, count)
-        return [step.domain.fold(operation, step.domain.take(args, index))]
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        axes = [int(axis) for axis in eqn.params["axes"]]
+        kept = [axis for axis in range(len(eqn.inputs[0].shape)) if axis not in axes]
+        count = int(np.prod([eqn.inputs[0].shape[axis] for axis in axes], dtype=np.int64))
+        index = positions(eqn.inputs[0].shape).transpose(kept + axes).reshape(*eqn.shape, count)
+        return [eqn.domain.fold(operation, eqn.domain.take(args, index))]
 
     return rule
 
@@ -31,17 +31,17 @@ def reduction(operation: str) -> Rule:
 def running(operation: str) -> Rule:
     """Running reduction along `axis`: each entry is combined with what came before it."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        axis, domain = step.params["axis"], step.domain
-        index = np.moveaxis(positions(step.shape), axis, 0)
-        order = index[::-1] if step.params["reverse"] else index
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        axis, domain = eqn.params["axis"], eqn.domain
+        index = np.moveaxis(positions(eqn.shape), axis, 0)
+        order = index[::-1] if eqn.params["reverse"] else index
         if not len(order):
             return [args[0]]
         totals = [domain.take(args, order[0])]
         for row in order[1:]:
             totals.append(domain.combine(operation, totals[-1], domain.take(args, row)))
         stacked = np.empty_like(index)  # where in the list of totals each output entry lies
-        stacked[:: -1 if step.params["reverse"] else 1] = positions(index.shape)
+        stacked[:: -1 if eqn.params["reverse"] else 1] = positions(index.shape)
         return [domain.take(totals, np.moveaxis(stacked, 0, axis))]
 
     return rule
@@ -55,12 +55,12 @@ def cumlogsumexp(params: Mapping[str, Any], x: Any) -> Any:
 def pooling(operation: str) -> Rule:
     """Reduce each position of a sliding window; what lies outside is the operation's unit."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        p = step.params
-        index = positions(step.inputs[0].shape)
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        p = eqn.params
+        index = positions(eqn.inputs[0].shape)
         names = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
         places = windows(index, *(p[name] for name in names), fill=index.size)
         flat = places.reshape(*places.shape[: index.ndim], -1)
-        return [step.domain.fold(operation, step.domain.take([args[0], np.asarray(_UNIT[operation])], flat))]
+        return [eqn.domain.fold(operation, eqn.domain.take([args[0], np.asarray(_UNIT[operation])], flat))]
 
     return rule

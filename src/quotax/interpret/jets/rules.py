@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from quotax.interpret.domain import Rule, Step, Unreadable, concrete
-from quotax.interpret.jets import PRIME, Jet, JetDomain, inverse
-from quotax.interpret.movement import movement
+from quotax.interpret.domain import Equation, Rule, Unreadable, concrete
+from quotax.interpret.jets.domain import PRIME, Jet, JetDomain, inverse
+from quotax.interpret.shared.movement import movement
 
 _REALS = "compute with reals, or with constant integers"
 
@@ -27,8 +27,8 @@ Scalar = Callable[[JetDomain, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def smooth(function: Scalar) -> Rule:
     """Apply a function of one argument, entry by entry."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        domain, jet = step.domain, step.domain.lift(args[0])
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        domain, jet = eqn.domain, eqn.domain.lift(args[0])
         domain.finite(jet)
         value, slope = function(domain, jet.values.astype(np.int64))
         return [domain.entrywise(value % PRIME, (jet, slope % PRIME))]
@@ -36,18 +36,18 @@ def smooth(function: Scalar) -> Rule:
     return rule
 
 
-def negate(step: Step, args: list[Any]) -> list[Any]:
+def negate(eqn: Equation, args: list[Any]) -> list[Any]:
     """The opposite, also of infinite constants."""
-    jet = step.domain.lift(args[0])
+    jet = eqn.domain.lift(args[0])
     infinite = None if jet.infinite is None else -jet.infinite
-    return [step.domain.record(-jet.values % PRIME, [(jet, lambda w: -w % PRIME)], infinite)]
+    return [eqn.domain.record(-jet.values % PRIME, [(jet, lambda w: -w % PRIME)], infinite)]
 
 
-def divide(step: Step, args: list[Any]) -> list[Any]:
+def divide(eqn: Equation, args: list[Any]) -> list[Any]:
     """A quotient of reals."""
-    if np.issubdtype(np.dtype(step.outputs[0].dtype), np.integer):
+    if np.issubdtype(np.dtype(eqn.outputs[0].dtype), np.integer):
         raise Unreadable("it divides integers that depend on the parameters or inputs", _REALS)
-    domain = step.domain
+    domain = eqn.domain
     a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
     if a.infinite is not None and b.infinite is None and concrete(domain, args[1]) is not None and (args[1] > 0).all():
         over = inverse(b.values)
@@ -58,9 +58,9 @@ def divide(step: Step, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (a, over), (b, -value * over % PRIME))]
 
 
-def exponential(step: Step, args: list[Any]) -> list[Any]:
+def exponential(eqn: Equation, args: list[Any]) -> list[Any]:
     """e^z, and zero at minus infinity."""
-    domain, jet = step.domain, step.domain.lift(args[0])
+    domain, jet = eqn.domain, eqn.domain.lift(args[0])
     value = domain.towers.exponential(jet.values)
     if jet.infinite is not None:
         if (jet.infinite > 0).any():
@@ -220,9 +220,9 @@ def _constant(domain: JetDomain, name: str) -> np.ndarray:
     return np.asarray(sum(ord(c) * 7919**i for i, c in enumerate(name)) % PRIME, np.int64)
 
 
-def integer_power(step: Step, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
     """z^n for a constant integer n."""
-    domain, jet, n = step.domain, step.domain.lift(args[0]), int(step.params["y"])
+    domain, jet, n = eqn.domain, eqn.domain.lift(args[0]), int(eqn.params["y"])
     return [_integer_power(domain, jet, n)]
 
 
@@ -238,9 +238,9 @@ def _integer_power(domain: JetDomain, jet: Jet, n: int) -> Jet:
     return domain.entrywise(value, (jet, n * lower % PRIME if n != 0 else np.zeros_like(z)))
 
 
-def power(step: Step, args: list[Any]) -> list[Any]:
+def power(eqn: Equation, args: list[Any]) -> list[Any]:
     """z^y: an integer power where y is a constant integer, else v with d log v = y d log z + log z d y."""
-    domain = step.domain
+    domain = eqn.domain
     exponent = concrete(domain, args[1])
     if exponent is not None and exponent.size and (exponent == exponent.flat[0]).all():
         a = float(exponent.flat[0])
@@ -262,9 +262,9 @@ def power(step: Step, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (z, value * yv % PRIME * over % PRIME), (y, value * logarithm % PRIME))]
 
 
-def angle(step: Step, args: list[Any]) -> list[Any]:
+def angle(eqn: Equation, args: list[Any]) -> list[Any]:
     """atan2(y, x): slopes x / (x^2 + y^2) and -y / (x^2 + y^2)."""
-    domain = step.domain
+    domain = eqn.domain
     y, x = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
     domain.finite(y, x)
     yv, xv = np.broadcast_arrays(y.values, x.values)
@@ -276,18 +276,18 @@ def angle(step: Step, args: list[Any]) -> list[Any]:
 # --- what compares
 
 
-def absolute(step: Step, args: list[Any]) -> list[Any]:
+def absolute(eqn: Equation, args: list[Any]) -> list[Any]:
     """Z or -z, by the sign that is drawn for z."""
-    domain, jet = step.domain, step.domain.lift(args[0])
+    domain, jet = eqn.domain, eqn.domain.lift(args[0])
     domain.finite(jet)
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
     sign = np.where(above, 1, -1)
     return [domain.entrywise(sign * jet.values % PRIME, (jet, sign))]
 
 
-def sign(step: Step, args: list[Any]) -> list[Any]:
+def sign(eqn: Equation, args: list[Any]) -> list[Any]:
     """1 or -1 (0 at zero), slope zero."""
-    domain, jet = step.domain, step.domain.lift(args[0])
+    domain, jet = eqn.domain, eqn.domain.lift(args[0])
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
     return [Jet(np.where(jet.values == 0, 0, np.where(above, 1, PRIME - 1)))]
 
@@ -295,10 +295,10 @@ def sign(step: Step, args: list[Any]) -> list[Any]:
 def stair(name: str) -> Rule:
     """Rounding: a free value with slope zero."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        jet = step.domain.lift(args[0])
-        step.domain.opaque = True
-        return [Jet(step.domain.towers.free(name, jet.values))]
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        jet = eqn.domain.lift(args[0])
+        eqn.domain.opaque = True
+        return [Jet(eqn.domain.towers.free(name, jet.values))]
 
     return rule
 
@@ -306,8 +306,8 @@ def stair(name: str) -> Rule:
 def relation(name: str) -> Rule:
     """A comparison: drawn for the difference, decided where the difference is zero by construction."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        domain = step.domain
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        domain = eqn.domain
         a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
         if a.truth and b.truth:
             return [Jet(a.values == b.values if name == "eq" else a.values != b.values)]
@@ -325,24 +325,24 @@ def relation(name: str) -> Rule:
     return rule
 
 
-def negation(step: Step, args: list[Any]) -> list[Any]:
+def negation(eqn: Equation, args: list[Any]) -> list[Any]:
     """Not."""
-    jet = step.domain.lift(args[0])
+    jet = eqn.domain.lift(args[0])
     if not jet.truth:
         raise Unreadable("it works on the bits of integers", _REALS)
     return [Jet(~jet.values)]
 
 
-def finite(step: Step, args: list[Any]) -> list[Any]:
+def finite(eqn: Equation, args: list[Any]) -> list[Any]:
     """Everything is finite but infinite constants."""
-    jet = step.domain.lift(args[0])
+    jet = eqn.domain.lift(args[0])
     return [Jet(np.ones(jet.values.shape, bool) if jet.infinite is None else jet.infinite == 0)]
 
 
-def convert(step: Step, args: list[Any]) -> list[Any]:
+def convert(eqn: Equation, args: list[Any]) -> list[Any]:
     """Change of type: truth becomes 1 or 0; a real that becomes an integer is refused."""
-    source, target = (np.dtype(aval.dtype) for aval in (step.inputs[0], step.outputs[0]))
-    jet = step.domain.lift(args[0])
+    source, target = (np.dtype(aval.dtype) for aval in (eqn.inputs[0], eqn.outputs[0]))
+    jet = eqn.domain.lift(args[0])
     if target == np.bool_:
         return [jet if jet.truth else Jet(jet.values != 0)]
     if jet.truth:
@@ -352,12 +352,12 @@ def convert(step: Step, args: list[Any]) -> list[Any]:
     return [jet]
 
 
-def select(step: Step, args: list[Any]) -> list[Any]:
+def select(eqn: Equation, args: list[Any]) -> list[Any]:
     """`select_n`: a move when the choice is constant, else by the truth values drawn."""
     which, *cases = args
-    if concrete(step.domain, which) is not None:
-        return movement(0)(step, args)
-    domain = step.domain
+    if concrete(eqn.domain, which) is not None:
+        return movement(0)(eqn, args)
+    domain = eqn.domain
     condition = domain.lift(which)
     if not condition.truth or len(cases) != 2:
         raise Unreadable("it selects by integers that depend on the parameters or inputs", _REALS)
@@ -368,15 +368,15 @@ def select(step: Step, args: list[Any]) -> list[Any]:
     return [domain.choose(test, yes, no)]
 
 
-def clamp(step: Step, args: list[Any]) -> list[Any]:
+def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
     """`min(max(x, low), high)`."""
     low, x, high = args
-    return [step.domain.combine("min", step.domain.combine("max", x, low), high)]
+    return [eqn.domain.combine("min", eqn.domain.combine("max", x, low), high)]
 
 
 def logical(operation: str) -> Rule:
     """A logical operation on truth values."""
-    return lambda step, args: [step.domain.combine(operation, *args)]
+    return lambda eqn, args: [eqn.domain.combine(operation, *args)]
 
 
 COLUMN: dict[str, Rule] = {

@@ -14,7 +14,7 @@ import sympy as sp
 
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
-from quotax.interpret.scalars import FALSE, TRUE
+from quotax.interpret.symbolic.scalars import FALSE, TRUE
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 

@@ -9,27 +9,27 @@ import numpy as np
 import sympy as sp
 from jax.lax import GatherScatterMode
 
-from quotax.interpret import scalars, truth
-from quotax.interpret.bounds import interval
-from quotax.interpret.domain import COMPLEX, Rule, Step, Unreadable, concrete
-from quotax.interpret.entries import filled, lift, mapped, settle
-from quotax.interpret.movement import is_control, move, movement
-from quotax.interpret.scalars import FALSE, TRUE, Scalar, choose
-from quotax.interpret.truth import compare, conjunction
+from quotax.interpret.domain import COMPLEX, Equation, Rule, Unreadable, concrete
+from quotax.interpret.shared.movement import is_control, move, movement
+from quotax.interpret.symbolic import scalars, truth
+from quotax.interpret.symbolic.bounds import interval
+from quotax.interpret.symbolic.entries import filled, lift, mapped, settle
+from quotax.interpret.symbolic.scalars import FALSE, TRUE, Scalar, choose
+from quotax.interpret.symbolic.truth import compare, conjunction
 
 
 def entrywise(function: Scalar) -> Rule:
     """Apply a scalar function to each entry."""
-    return lambda step, args: [mapped(function, *args)]
+    return lambda eqn, args: [mapped(function, *args)]
 
 
 def _is_integer(aval: Any) -> bool:
     return np.issubdtype(np.dtype(aval.dtype), np.integer)
 
 
-def quotient(step: Step, args: list[Any]) -> list[Any]:
+def quotient(eqn: Equation, args: list[Any]) -> list[Any]:
     """Division; of integers, towards zero."""
-    if _is_integer(step.outputs[0]):
+    if _is_integer(eqn.outputs[0]):
         return [mapped(lambda a, b: scalars.truncate(scalars.div(a, b)), *args)]
     return [mapped(scalars.div, *args)]
 
@@ -37,8 +37,8 @@ def quotient(step: Step, args: list[Any]) -> list[Any]:
 def relation(name: str) -> Rule:
     """A comparison: SymPy relations, decided where constants or the range of tokens decide them."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        below = step.domain.below if _is_integer(step.inputs[0]) else None
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        below = eqn.domain.below if _is_integer(eqn.inputs[0]) else None
         return [settle(mapped(lambda a, b: compare(name, a, b, below), *args))]
 
     return rule
@@ -47,40 +47,40 @@ def relation(name: str) -> Rule:
 def logical(function: Scalar) -> Rule:
     """A logical operation on truth values; bits of integers are refused."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        if np.dtype(step.inputs[0].dtype) != np.bool_:
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        if np.dtype(eqn.inputs[0].dtype) != np.bool_:
             raise Unreadable("it works on the bits of integers", "use arithmetic or comparisons")
         return [settle(mapped(function, *args))]
 
     return rule
 
 
-def finite(step: Step, args: list[Any]) -> list[Any]:
+def finite(eqn: Equation, args: list[Any]) -> list[Any]:
     """`is_finite`, decided for real symbols."""
     return [settle(mapped(truth.is_finite, *args))]
 
 
-def integer_power(step: Step, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
     """`x**n` for a constant integer n."""
-    exponent = sp.Integer(step.params["y"])
+    exponent = sp.Integer(eqn.params["y"])
     return [mapped(lambda e: scalars.power(e, exponent), *args)]
 
 
-def rounding(step: Step, args: list[Any]) -> list[Any]:
+def rounding(eqn: Equation, args: list[Any]) -> list[Any]:
     """`round`: halves away from zero (method 0) or to even (method 1)."""
-    to_even = int(step.params["rounding_method"]) == 1
+    to_even = int(eqn.params["rounding_method"]) == 1
     return [mapped(scalars.round_half_even if to_even else scalars.round_half_away, *args)]
 
 
-def clamp(step: Step, args: list[Any]) -> list[Any]:
+def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
     """`min(max(x, low), high)`."""
     low, x, high = args
     return [mapped(lambda a, e, b: scalars.minimum(scalars.maximum(e, a), b), low, x, high)]
 
 
-def convert(step: Step, args: list[Any]) -> list[Any]:
+def convert(eqn: Equation, args: list[Any]) -> list[Any]:
     """Change of type: truth becomes 1 or 0, reals become integers towards zero, numbers become `x != 0`."""
-    source, target = (np.dtype(a.dtype) for a in (step.inputs[0], step.outputs[0]))
+    source, target = (np.dtype(a.dtype) for a in (eqn.inputs[0], eqn.outputs[0]))
     if target.kind == "c":
         raise Unreadable(*COMPLEX)
     if source == np.bool_:
@@ -94,12 +94,12 @@ def convert(step: Step, args: list[Any]) -> list[Any]:
     return args
 
 
-def select(step: Step, args: list[Any]) -> list[Any]:
+def select(eqn: Equation, args: list[Any]) -> list[Any]:
     """`select_n`: a move when the choice is constant, else a `Piecewise`."""
     which, *cases = args
-    if concrete(step.domain, which) is not None:
-        return movement(0)(step, args)
-    if np.dtype(step.inputs[0].dtype) == np.bool_:
+    if concrete(eqn.domain, which) is not None:
+        return movement(0)(eqn, args)
+    if np.dtype(eqn.inputs[0].dtype) == np.bool_:
         return [mapped(lambda c, no, yes: choose(c, yes, no), which, *cases)]
 
     def pick(index: Any, *values: Any) -> Any:
@@ -111,14 +111,14 @@ def select(step: Step, args: list[Any]) -> list[Any]:
     return [mapped(pick, which, *cases)]
 
 
-def branches(step: Step, args: list[Any]) -> list[Any]:
+def branches(eqn: Equation, args: list[Any]) -> list[Any]:
     """`cond` on an unknown index: every branch is read and the outputs are chosen entry by entry."""
     index, operands = lift(args[0])[()], args[1:]
-    bodies = step.params["branches"]
-    results = [step.run(body, operands) for body in bodies]
+    bodies = eqn.params["branches"]
+    results = [eqn.run(body, operands) for body in bodies]
     outputs = results[-1]
     for k in reversed(range(len(bodies) - 1)):
-        here = compare("le" if k == 0 else "eq", index, sp.Integer(k), step.domain.below)
+        here = compare("le" if k == 0 else "eq", index, sp.Integer(k), eqn.domain.below)
         outputs = [
             mapped(lambda a, b, here=here: choose(here, a, b), a, b) for a, b in zip(results[k], outputs, strict=True)
         ]
@@ -128,8 +128,8 @@ def branches(step: Step, args: list[Any]) -> list[Any]:
 def extreme_index(better: str) -> Rule:
     """`argmax`/`argmin` over one axis: the first entry that no other one beats."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        (axis,) = step.params["axes"]
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        (axis,) = eqn.params["axes"]
         rows = np.moveaxis(lift(args[0]), axis, -1)
 
         def first(row: np.ndarray) -> Any:
@@ -155,24 +155,24 @@ def by_cases(*controls: int, rest: bool = False) -> Rule:
     """
     plain = movement(*controls, rest=rest)
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
         spots = [k for k in range(len(args)) if is_control(k, controls, rest)]
-        if all(concrete(step.domain, args[k]) is not None for k in spots):
-            return plain(step, args)
-        if step.primitive.name == "gather":
-            return [_gather(step, args)]
-        return [_at_scalars(step, args, spots)]
+        if all(concrete(eqn.domain, args[k]) is not None for k in spots):
+            return plain(eqn, args)
+        if eqn.primitive.name == "gather":
+            return [_gather(eqn, args)]
+        return [_at_scalars(eqn, args, spots)]
 
     return rule
 
 
-def _values(step: Step, entries: np.ndarray, top: int, fills: bool) -> list[tuple[int, Any]]:
+def _values(eqn: Equation, entries: np.ndarray, top: int, fills: bool) -> list[tuple[int, Any]]:
     """The values one component of the positions may take, each with its condition on an entry, as (value, test).
 
     The last test is always true: it is the default, reached when the others fail. With `fills`, the default is a
     value outside the operand, unless every entry is known to lie inside.
     """
-    below = step.domain.below
+    below = eqn.domain.below
     ends = [interval(e, below) for e in entries]
     inside = all(low >= 0 and high <= top for low, high in ends)
     if fills and not inside:
@@ -182,8 +182,8 @@ def _values(step: Step, entries: np.ndarray, top: int, fills: bool) -> list[tupl
     return [*((k, "le" if k == first else "eq") for k in range(first, last)), (last, None)]
 
 
-def _condition(step: Step, entry: Any, value: int, test: str | None) -> Any:
-    return TRUE if test is None else compare(test, entry, sp.Integer(value), step.domain.below)
+def _condition(eqn: Equation, entry: Any, value: int, test: str | None) -> Any:
+    return TRUE if test is None else compare(test, entry, sp.Integer(value), eqn.domain.below)
 
 
 def _chosen(cases: list[tuple[Any, np.ndarray]]) -> np.ndarray:
@@ -206,45 +206,45 @@ def _chosen(cases: list[tuple[Any, np.ndarray]]) -> np.ndarray:
     return mapped(entry, *(c for c, _ in cases), *(v for _, v in cases))
 
 
-def _at_scalars(step: Step, args: list[Any], spots: list[int]) -> np.ndarray:
+def _at_scalars(eqn: Equation, args: list[Any], spots: list[int]) -> np.ndarray:
     """dynamic_slice and dynamic_update_slice: one start per axis, always clamped."""
-    window = step.shape if step.primitive.name == "dynamic_slice" else step.inputs[1].shape
+    window = eqn.shape if eqn.primitive.name == "dynamic_slice" else eqn.inputs[1].shape
     fixed: dict[int, Any] = {k: lift(args[k])[()] for k in spots}
     choices = []
     for axis, k in enumerate(spots):
-        top = step.inputs[0].shape[axis] - window[axis]
+        top = eqn.inputs[0].shape[axis] - window[axis]
         if fixed[k].is_Integer:
             choices.append([(int(fixed[k]), None)])
         else:
-            choices.append(_values(step, np.array([fixed[k]], dtype=object), top, False))
+            choices.append(_values(eqn, np.array([fixed[k]], dtype=object), top, False))
     rule = movement(spots[0], rest=True)
     cases = []
     for combination in itertools.product(*choices):
         placed = list(args)
         for k, (value, _) in zip(spots, combination, strict=True):
-            placed[k] = np.asarray(value, step.inputs[k].dtype)
-        holds = conjunction(*(_condition(step, fixed[k], v, t) for k, (v, t) in zip(spots, combination, strict=True)))
-        cases.append((filled((), [holds]), rule(step, placed)[0]))
+            placed[k] = np.asarray(value, eqn.inputs[k].dtype)
+        holds = conjunction(*(_condition(eqn, fixed[k], v, t) for k, (v, t) in zip(spots, combination, strict=True)))
+        cases.append((filled((), [holds]), rule(eqn, placed)[0]))
     return _chosen(cases)
 
 
-def _gather(step: Step, args: list[Any]) -> np.ndarray:
+def _gather(eqn: Equation, args: list[Any]) -> np.ndarray:
     """Gather at expressions: each row of the index array is tried at all values of its unknown components."""
-    dims, sizes = step.params["dimension_numbers"], step.params["slice_sizes"]
-    fills = step.params["mode"] == GatherScatterMode.FILL_OR_DROP
+    dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    fills = eqn.params["mode"] == GatherScatterMode.FILL_OR_DROP
     index: Any = lift(args[1])
     rows = index.reshape(-1, index.shape[-1])
-    operand = np.arange(int(np.prod(step.inputs[0].shape, dtype=np.int64))).reshape(step.inputs[0].shape)
+    operand = np.arange(int(np.prod(eqn.inputs[0].shape, dtype=np.int64))).reshape(eqn.inputs[0].shape)
     unknown = [c for c in range(rows.shape[1]) if not all(e.is_Integer for e in rows[:, c])]
     choices = []
     for c in unknown:
         axis = dims.start_index_map[c]
         entries = np.array([e for e in rows[:, c] if not e.is_Integer], dtype=object)
-        choices.append(_values(step, entries, step.inputs[0].shape[axis] - sizes[axis], fills))
+        choices.append(_values(eqn, entries, eqn.inputs[0].shape[axis] - sizes[axis], fills))
     # row of the index array that each output entry reads: the output's axes that are not offsets, in order
-    batch = [axis for axis in range(len(step.shape)) if axis not in dims.offset_dims]
-    owner = np.arange(rows.shape[0]).reshape([step.shape[a] if a in batch else 1 for a in range(len(step.shape))])
-    owner = np.broadcast_to(owner, step.shape)
+    batch = [axis for axis in range(len(eqn.shape)) if axis not in dims.offset_dims]
+    owner = np.arange(rows.shape[0]).reshape([eqn.shape[a] if a in batch else 1 for a in range(len(eqn.shape))])
+    owner = np.broadcast_to(owner, eqn.shape)
     cases, pool = [], [args[0]]
     for combination in itertools.product(*choices):
         placed: Any = rows.copy()
@@ -253,8 +253,8 @@ def _gather(step: Step, args: list[Any]) -> np.ndarray:
             for r, row in enumerate(rows):
                 if not row[c].is_Integer:
                     placed[r, c] = sp.Integer(value)
-                    holds[r] = conjunction(holds[r], _condition(step, row[c], value, test))
+                    holds[r] = conjunction(holds[r], _condition(eqn, row[c], value, test))
         where = np.array([int(e) for e in placed.ravel()], dtype=np.int64).reshape(index.shape)
-        (found,) = move(step, [operand, where], pool)
-        cases.append((filled((len(holds),), holds)[owner], step.domain.take(pool, found)))
+        (found,) = move(eqn, [operand, where], pool)
+        cases.append((filled((len(holds),), holds)[owner], eqn.domain.take(pool, found)))
     return _chosen(cases)

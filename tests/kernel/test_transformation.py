@@ -10,7 +10,10 @@ import sympy as sp
 from kernel.evaluation import Numbers, element_values
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound
-from quotax.kernel.laws import (
+from quotax.kernel.polynomials import Algebra, Atoms, slot
+from quotax.kernel.rewriting import RULES
+from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import (
     ALPHA,
     SHIFT,
     Effect,
@@ -26,8 +29,6 @@ from quotax.kernel.laws import (
     scaled,
     touches,
 )
-from quotax.kernel.polynomials import Algebra, Atoms, slot
-from quotax.kernel.sizes import Size
 
 H, K = Size.of("h"), Size.of("k")
 I, J = slot(0, H), slot(1, K)
@@ -41,7 +42,7 @@ class World:
 
     def __init__(self, kind="permutation"):
         self.atoms, self.element = Atoms(), Element(kind, None, H)
-        self.algebra = Algebra(self.atoms, self.element.relations(self.atoms))
+        self.algebra = Algebra(self.atoms, RULES, self.element.relations(self.atoms))
         self.element.entry(self.algebra, (I, I) if self.element.is_matrix else (I,))
         make = self.atoms.make
         self.T = make("T", "parameter", "T", (H, K))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.interpret.domain import POSITIONS, Rule, Step, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Equation, Rule, Unreadable, concrete
 
 
 def _broadcast_in_dim(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
@@ -67,9 +67,9 @@ def run_plain(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray
 def movement(*controls: int, rest: bool = False) -> Rule:
     """The rule of a move; `controls` are operands that say where and must be constant (`rest`: and all later ones)."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        numbered, pool = number(step, args, controls, rest)
-        return [step.domain.take(pool, index) for index in move(step, numbered, pool)]
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        numbered, pool = number(eqn, args, controls, rest)
+        return [eqn.domain.take(pool, index) for index in move(eqn, numbered, pool)]
 
     return rule
 
@@ -79,12 +79,12 @@ def is_control(position: int, controls: tuple[int, ...], rest: bool) -> bool:
     return position in controls or (rest and position > controls[-1])
 
 
-def number(step: Step, args: list[Any], controls: tuple[int, ...], rest: bool) -> tuple[list[np.ndarray], list[Any]]:
+def number(eqn: Equation, args: list[Any], controls: tuple[int, ...], rest: bool) -> tuple[list[np.ndarray], list[Any]]:
     """The operands with each data entry replaced by its number, and the pool that the numbers point into."""
     numbered, pool, count = [], [], 0
-    for position, (arg, aval) in enumerate(zip(args, step.inputs, strict=True)):
+    for position, (arg, aval) in enumerate(zip(args, eqn.inputs, strict=True)):
         if is_control(position, controls, rest):
-            known = concrete(step.domain, arg)
+            known = concrete(eqn.domain, arg)
             if known is None:
                 raise Unreadable(*POSITIONS)
             numbered.append(known.astype(aval.dtype, copy=False))
@@ -96,20 +96,20 @@ def number(step: Step, args: list[Any], controls: tuple[int, ...], rest: bool) -
     return numbered, pool
 
 
-def move(step: Step, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarray]:
+def move(eqn: Equation, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarray]:
     """Run the primitive on numbers; a gather that may fall outside adds its fill value to the pool."""
-    params = dict(step.params)
-    if step.primitive.name == "gather" and params["mode"] == GatherScatterMode.FILL_OR_DROP:
-        fill = gather_fill(step)
+    params = dict(eqn.params)
+    if eqn.primitive.name == "gather" and params["mode"] == GatherScatterMode.FILL_OR_DROP:
+        fill = gather_fill(eqn)
         if len(pool) == 1:
             pool.append(fill)
-        params["fill_value"] = int(np.prod(step.inputs[0].shape, dtype=np.int64))
-    return run_plain(step.primitive, params, numbered)
+        params["fill_value"] = int(np.prod(eqn.inputs[0].shape, dtype=np.int64))
+    return run_plain(eqn.primitive, params, numbered)
 
 
-def gather_fill(step: Step) -> np.ndarray:
+def gather_fill(eqn: Equation) -> np.ndarray:
     """What a gather in fill mode puts where an index is out of bounds: JAX's defaults."""
-    dtype, fill = np.dtype(step.inputs[0].dtype), step.params["fill_value"]
+    dtype, fill = np.dtype(eqn.inputs[0].dtype), eqn.params["fill_value"]
     if fill is None:
         if dtype == np.bool_:
             fill = True
@@ -120,11 +120,11 @@ def gather_fill(step: Step) -> np.ndarray:
     return np.asarray(fill, dtype)
 
 
-def identity(step: Step, args: list[Any]) -> list[Any]:
+def identity(eqn: Equation, args: list[Any]) -> list[Any]:
     """The outputs are the inputs."""
     return list(args)
 
 
-def nothing(step: Step, args: list[Any]) -> list[Any]:
+def nothing(eqn: Equation, args: list[Any]) -> list[Any]:
     """No outputs: printing and other effects say nothing about the function."""
     return []

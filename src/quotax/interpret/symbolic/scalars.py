@@ -15,8 +15,8 @@ import sympy as sp
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from sympy.functions.elementary.piecewise import Piecewise
 
-from quotax.interpret.bounds import is_nonnegative, is_positive
 from quotax.interpret.domain import Unreadable
+from quotax.interpret.symbolic.bounds import is_nonnegative, is_positive
 
 Scalar = Callable[..., Any]
 INFINITE = (Infinity, NegativeInfinity)

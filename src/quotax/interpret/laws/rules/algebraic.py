@@ -12,10 +12,10 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from quotax.interpret.laws.pointwise import generic, infinity, one_number, opaque, operands, variables
-from quotax.interpret.laws.reading import OPEN, Step
 from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, token_selection, top_place
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
+from quotax.interpret.laws.writing import OPEN, Equation
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Poly, Term, key_of, rational, sign_of
 from quotax.kernel.sheet import Extreme, Function, Guard, definitions, named_sum, node
@@ -27,113 +27,113 @@ _COUNTING = ("iota", "tokens", "size", "delta", "selection", "const")
 """Kinds of atoms that positions are made of."""
 
 
-def _result(step: Step, value: Tensor, poly: Poly) -> Tensor:
+def _result(eqn: Equation, value: Tensor, poly: Poly) -> Tensor:
     """A sum of reals gets a name; positions stay written out, so that they can be read."""
     out = replace(value, poly=poly, compared=(), source=None)
-    return step.reader.settled(out) if step.out_kind == "f" else out
+    return eqn.writer.settled(out) if eqn.out_kind == "f" else out
 
 
-def counts(step: Step, args: Sequence[Any]) -> bool:
+def counts(eqn: Equation, args: Sequence[Any]) -> bool:
     """Whether a sum or product of integers is one of positions in a type that holds them; else it may overflow."""
-    if step.out_kind != "i":
+    if eqn.out_kind != "i":
         return True
-    if str(step.outputs[0].dtype) not in ("int32", "int64", "uint32", "uint64"):
+    if str(eqn.outputs[0].dtype) not in ("int32", "int64", "uint32", "uint64"):
         return False
     for arg in args:
         if isinstance(arg, Tensor):
             for term in arg.poly:
                 for number, _, _ in term:
-                    atom = step.algebra.atoms[number]
+                    atom = eqn.algebra.atoms[number]
                     if atom.kind not in _COUNTING and atom.sign != "boolean":
                         return False
-    step.reader.notes["integer arithmetic on positions does not overflow"] = None
+    eqn.writer.notes["integer arithmetic on positions does not overflow"] = None
     return True
 
 
 def linear(scale: int) -> Any:
     """`a + scale * b`."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        if not counts(step, args):
-            return opaque(step, args)
-        left, right = operands(step, args)
-        poly = step.algebra.add(left.poly, right.poly, scale)
-        return [_result(step, left, poly)] if _in_range(step, poly) else opaque(step, args)
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        if not counts(eqn, args):
+            return opaque(eqn, args)
+        left, right = operands(eqn, args)
+        poly = eqn.algebra.add(left.poly, right.poly, scale)
+        return [_result(eqn, left, poly)] if _in_range(eqn, poly) else opaque(eqn, args)
 
     return rule
 
 
-def _in_range(step: Step, poly: Poly) -> bool:
+def _in_range(eqn: Equation, poly: Poly) -> bool:
     """Whether a difference is one in its type: without a sign there is nothing below zero."""
-    if step.out_kind != "i" or not str(step.outputs[0].dtype).startswith("u"):
+    if eqn.out_kind != "i" or not str(eqn.outputs[0].dtype).startswith("u"):
         return True
-    found = bounds(step.algebra, poly)
+    found = bounds(eqn.algebra, poly)
     return found is not None and found[0].nonnegative
 
 
-def negative(step: Step, args: list[Any]) -> list[Any]:
+def negative(eqn: Equation, args: list[Any]) -> list[Any]:
     """`-a`."""
-    if not counts(step, args):
-        return opaque(step, args)
-    poly = step.algebra.scale(args[0].poly, -1)
-    return [replace(args[0], poly=poly, compared=())] if _in_range(step, poly) else opaque(step, args)
+    if not counts(eqn, args):
+        return opaque(eqn, args)
+    poly = eqn.algebra.scale(args[0].poly, -1)
+    return [replace(args[0], poly=poly, compared=())] if _in_range(eqn, poly) else opaque(eqn, args)
 
 
-def product(step: Step, args: list[Any]) -> list[Any]:
+def product(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a b` at each place."""
-    if not counts(step, args):
-        return opaque(step, args)
-    left, right = operands(step, args)
-    out = _result(step, left, step.algebra.multiply(left.poly, right.poly))
+    if not counts(eqn, args):
+        return opaque(eqn, args)
+    left, right = operands(eqn, args)
+    out = _result(eqn, left, eqn.algebra.multiply(left.poly, right.poly))
     # [z > 0] z has no value where z has none
     for truth, value in ((left, right), (right, left)):
-        if truth.compared and _multiple(step.algebra, value.poly, truth.compared):
+        if truth.compared and _multiple(eqn.algebra, value.poly, truth.compared):
             freed = {Guard(c, None) for c in value.assumed} - truth.inherited - value.guards
             out = replace(out, guards=out.guards - freed)
     return [out]
 
 
-def quotient(step: Step, args: list[Any]) -> list[Any]:
+def quotient(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a / b`; of integers, a function without laws of its own."""
-    if step.out_kind == "i":
-        return opaque(step, args)
-    left, right = operands(step, args)
-    inverse = power(step, right, Fraction(-1))
-    out = _result(step, left, step.algebra.multiply(left.poly, inverse.poly))
+    if eqn.out_kind == "i":
+        return opaque(eqn, args)
+    left, right = operands(eqn, args)
+    inverse = power(eqn, right, Fraction(-1))
+    out = _result(eqn, left, eqn.algebra.multiply(left.poly, inverse.poly))
     return [replace(out, assumed=out.assumed | inverse.assumed)]
 
 
-def integer_power(step: Step, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a ** n`."""
-    if step.out_kind == "i":
-        return opaque(step, args)
-    return [power(step, args[0], Fraction(int(step.params["y"])))]
+    if eqn.out_kind == "i":
+        return opaque(eqn, args)
+    return [power(eqn, args[0], Fraction(int(eqn.params["y"])))]
 
 
 def fixed_power(exponent: str) -> Any:
     """`a ** exponent` for a primitive that says so."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        if step.out_kind == "i":
-            return opaque(step, args)
-        return [power(step, step.reader.tensor(args[0]), Fraction(exponent))]
+    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+        if eqn.out_kind == "i":
+            return opaque(eqn, args)
+        return [power(eqn, eqn.writer.tensor(args[0]), Fraction(exponent))]
 
     return rule
 
 
-def general_power(step: Step, args: list[Any]) -> list[Any]:
+def general_power(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a ** b`: by the laws of powers when b is one number."""
-    found = one_number(step, args[1])
-    if found is not None and np.isfinite(found) and isinstance(args[0], Tensor) and step.shape(1) == ():
-        exponent = rational(step.reader.number(found))
+    found = one_number(eqn, args[1])
+    if found is not None and np.isfinite(found) and isinstance(args[0], Tensor) and eqn.shape(1) == ():
+        exponent = rational(eqn.writer.number(found))
         if exponent is not None and exponent.denominator <= 64:
-            return [power(step, args[0], exponent)]
-    return generic(step, args)
+            return [power(eqn, args[0], exponent)]
+    return generic(eqn, args)
 
 
-def power(step: Step, value: Tensor, exponent: Fraction) -> Tensor:
+def power(eqn: Equation, value: Tensor, exponent: Fraction) -> Tensor:
     """A power of a tensor: multiplied out, or an entry of one atom to that power."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     if exponent == 0:  # one, even where the base is no number
         return replace(value, poly=UNIT, compared=(), guards=value.guards | {Guard(c, None) for c in value.assumed})
     whole = exponent.denominator == 1
@@ -141,23 +141,23 @@ def power(step: Step, value: Tensor, exponent: Fraction) -> Tensor:
         poly = value.poly
         for _ in range(int(exponent) - 1):
             poly = algebra.multiply(poly, value.poly)
-        return _result(step, value, poly)
+        return _result(eqn, value, poly)
     if not value.poly:
         if exponent > 0:
             return value
         raise NoLaw("it divides by zero")
     sign = sign_of(algebra, value.poly)
     if whole and _never_zero(algebra, value.poly):
-        return replace(value, poly=_entry_power(step, value.poly, exponent), compared=())
-    out = replace(value, poly=_entry_power(step, value.poly, exponent), compared=())
+        return replace(value, poly=_entry_power(eqn, value.poly, exponent), compared=())
+    out = replace(value, poly=_entry_power(eqn, value.poly, exponent), compared=())
     if sign == "positive" or (exponent > 0 and (whole or sign == "nonnegative")):
         return out
     if exponent > 0:
-        return out.assuming(f"what stands under the root at {step.place} is not negative")
+        return out.assuming(f"what stands under the root at {eqn.place} is not negative")
     end = OPEN if _flat(algebra, value.poly) or _selects(algebra, value.poly) else ""
     if whole:
-        return out.assuming(f"the denominator at {step.place} is not zero{end}")
-    return out.assuming(f"what stands under the root at {step.place} is positive{end}")
+        return out.assuming(f"the denominator at {eqn.place} is not zero{end}")
+    return out.assuming(f"what stands under the root at {eqn.place} is positive{end}")
 
 
 def _flat(algebra: Algebra, poly: Poly) -> bool:
@@ -228,13 +228,13 @@ def _never_zero(algebra: Algebra, poly: Poly) -> bool:
     return False
 
 
-def _entry_power(step: Step, poly: Poly, exponent: Fraction) -> Poly:
+def _entry_power(eqn: Equation, poly: Poly, exponent: Fraction) -> Poly:
     """One term to a power factor by factor where that is allowed; anything longer as one atom.
 
     `(a b)^p = a^p b^p` for whole p, and for any p where both are not negative. `(a^q)^p = a^(qp)` likewise: for the
     root of an even power it would lose an absolute value.
     """
-    algebra = step.algebra
+    algebra = eqn.algebra
     whole = exponent.denominator == 1
     exact: Any = int(exponent) if whole else exponent
     if len(poly) == 1:
@@ -253,53 +253,53 @@ def _entry_power(step: Step, poly: Poly, exponent: Fraction) -> Poly:
         return node(algebra, Function(expression, (z,), f"power {exponent}"), [poly])
     if made == poly:
         raise NoLaw("it is a power that has no name")
-    return _entry_power(step, made, exponent)
+    return _entry_power(eqn, made, exponent)
 
 
 def _one_entry(term: Term) -> bool:
     return len(term) == 1 and term[0][2] == 1
 
 
-def convert(step: Step, args: list[Any]) -> list[Any]:
+def convert(eqn: Equation, args: list[Any]) -> list[Any]:
     """Change of type: nothing for reals, for truth values as 0 and 1, and for integers as reals or longer integers."""
-    before, after = step.inputs[0].dtype, step.outputs[0].dtype
-    kinds = step.kind(0), step.out_kind
+    before, after = eqn.inputs[0].dtype, eqn.outputs[0].dtype
+    kinds = eqn.kind(0), eqn.out_kind
     if "k" in kinds:
         raise NoLaw("it converts what is no number")
     if kinds == ("f", "f"):
         if str(before) != str(after):
-            step.reader.casts += 1
+            eqn.writer.casts += 1
         return [args[0]]
     if kinds[0] == "b" or kinds == ("i", "f"):
         return [args[0]]
     if kinds == ("i", "i"):
         wide = np.iinfo(after).min <= np.iinfo(before).min and np.iinfo(before).max <= np.iinfo(after).max
-        return [args[0]] if wide or _fits(step, args[0], after) else opaque(step, args)
+        return [args[0]] if wide or _fits(eqn, args[0], after) else opaque(eqn, args)
     if kinds[1] == "b":
-        return generic(step, args)
-    return opaque(step, args)
+        return generic(eqn, args)
+    return opaque(eqn, args)
 
 
-def rounded(step: Step, args: list[Any]) -> list[Any]:
+def rounded(eqn: Equation, args: list[Any]) -> list[Any]:
     """Fewer digits, which is nothing for reals."""
-    step.reader.casts += 1
+    eqn.writer.casts += 1
     return list(args)
 
 
-def _fits(step: Step, value: Any, dtype: Any) -> bool:
+def _fits(eqn: Equation, value: Any, dtype: Any) -> bool:
     """Whether positions are known to fit; those of ordinary length do in 32 bits, which is said."""
     if not isinstance(value, Tensor):
         return False
-    found = bounds(step.algebra, value.poly)
+    found = bounds(eqn.algebra, value.poly)
     if found is None:
-        return sign_of(step.algebra, value.poly) != "real" and all(
-            step.algebra.atoms[n].sign == "boolean" for term in value.poly for n, _, _ in term
+        return sign_of(eqn.algebra, value.poly) != "real" and all(
+            eqn.algebra.atoms[n].sign == "boolean" for term in value.poly for n, _, _ in term
         ) and len(value.poly) == 1 and set(value.poly.values()) == {1}  # fmt: skip
     info = np.iinfo(dtype)
     if found[1].value is not None and found[0].value is not None:
         return info.min <= found[0].value and found[1].value <= info.max
     if info.bits >= 32:
-        step.reader.notes["sizes and positions fit into 32 bits"] = None
+        eqn.writer.notes["sizes and positions fit into 32 bits"] = None
         return info.min < 0 or found[0].nonnegative
     return False
 
@@ -307,45 +307,45 @@ def _fits(step: Step, value: Any, dtype: Any) -> bool:
 # --- truth values
 
 
-def conjunction(step: Step, args: list[Any]) -> list[Any]:
+def conjunction(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a and b` of truth values is their product."""
-    if step.kind(0) != "b":
-        return opaque(step, args)
-    left, right = operands(step, args)
-    return [replace(left, poly=step.algebra.multiply(left.poly, right.poly), compared=())]
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    left, right = operands(eqn, args)
+    return [replace(left, poly=eqn.algebra.multiply(left.poly, right.poly), compared=())]
 
 
-def disjunction(step: Step, args: list[Any]) -> list[Any]:
+def disjunction(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a or b` is `a + b - a b`."""
-    return _both(step, args, -1)
+    return _both(eqn, args, -1)
 
 
-def exclusive(step: Step, args: list[Any]) -> list[Any]:
+def exclusive(eqn: Equation, args: list[Any]) -> list[Any]:
     """`a xor b` is `a + b - 2 a b`."""
-    return _both(step, args, -2)
+    return _both(eqn, args, -2)
 
 
-def _both(step: Step, args: list[Any], times: int) -> list[Any]:
-    if step.kind(0) != "b":
-        return opaque(step, args)
-    algebra = step.algebra
-    left, right = operands(step, args)
+def _both(eqn: Equation, args: list[Any], times: int) -> list[Any]:
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    algebra = eqn.algebra
+    left, right = operands(eqn, args)
     poly = algebra.add(algebra.add(left.poly, right.poly), algebra.multiply(left.poly, right.poly), times)
     return [replace(left, poly=poly, compared=())]
 
 
-def negation(step: Step, args: list[Any]) -> list[Any]:
+def negation(eqn: Equation, args: list[Any]) -> list[Any]:
     """`not a` is `1 - a`."""
-    if step.kind(0) != "b":
-        return opaque(step, args)
-    return [replace(args[0], poly=step.algebra.add(UNIT, args[0].poly, -1))]
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    return [replace(args[0], poly=eqn.algebra.add(UNIT, args[0].poly, -1))]
 
 
-def finite(step: Step, args: list[Any]) -> list[Any]:
+def finite(eqn: Equation, args: list[Any]) -> list[Any]:
     """Every real number is finite: true, guarded by the conditions under which the operand is a number."""
-    value = step.reader.tensor(args[0])
-    if _infinite(step.algebra, value.poly):
-        return generic(step, args)
+    value = eqn.writer.tensor(args[0])
+    if _infinite(eqn.algebra, value.poly):
+        return generic(eqn, args)
     return [replace(value, poly=UNIT, compared=(value.poly,))]
 
 
@@ -359,18 +359,18 @@ def _infinite(algebra: Algebra, poly: Poly) -> bool:
 # --- comparisons and choices
 
 
-def extreme(step: Step, args: list[Any]) -> list[Any]:
+def extreme(eqn: Equation, args: list[Any]) -> list[Any]:
     """`max` and `min`; an infinite bound is no bound, and positions may be known to be in order."""
-    smaller = step.primitive.name == "min"
+    smaller = eqn.primitive.name == "min"
     worst = np.inf if smaller else -np.inf
     for k, arg in enumerate(args):
-        if one_number(step, arg) == worst:
-            return [operands(step, args)[1 - k]]
-    left, right = operands(step, args)
-    order = _order_of(step.algebra, left.poly, right.poly)
+        if one_number(eqn, arg) == worst:
+            return [operands(eqn, args)[1 - k]]
+    left, right = operands(eqn, args)
+    order = _order_of(eqn.algebra, left.poly, right.poly)
     if order is not None:
         return [(left if (order <= 0) == smaller else right)]
-    return generic(step, args)
+    return generic(eqn, args)
 
 
 def _order_of(algebra: Algebra, left: Poly, right: Poly) -> int | None:
@@ -383,19 +383,19 @@ def _order_of(algebra: Algebra, left: Poly, right: Poly) -> int | None:
     return 1 if found[0].positive else None
 
 
-def clamp(step: Step, args: list[Any]) -> list[Any]:
+def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
     """Clamping between bounds, which does nothing to positions that are known to be in them."""
-    low, value, high = operands(step, args)
-    over, under = _order_of(step.algebra, low.poly, value.poly), _order_of(step.algebra, value.poly, high.poly)
+    low, value, high = operands(eqn, args)
+    over, under = _order_of(eqn.algebra, low.poly, value.poly), _order_of(eqn.algebra, value.poly, high.poly)
     if over == -1 and under == -1:
         return [value]
-    return generic(step, args)
+    return generic(eqn, args)
 
 
-def compare(step: Step, args: list[Any]) -> list[Any]:
+def compare(eqn: Equation, args: list[Any]) -> list[Any]:
     """Comparisons: of positions where it is known, of tokens and ramps with ramps a selection, else a function."""
-    name, algebra = step.primitive.name, step.algebra
-    left, right = operands(step, args)
+    name, algebra = eqn.primitive.name, eqn.algebra
+    left, right = operands(eqn, args)
     known = _decided(algebra, name, left.poly, right.poly)
     if known is not None:
         poly: Poly = UNIT if known else {}
@@ -405,10 +405,10 @@ def compare(step: Step, args: list[Any]) -> list[Any]:
         return [_compared(left, right, UNIT if name == "eq" else {}, (left.poly,))]
     if name == "eq":
         for one, other in ((left, right), (right, left)):
-            found = _one_hot(step, one.poly, other.poly)
+            found = _one_hot(eqn, one.poly, other.poly)
             if found is not None:
                 return [replace(left, poly=found, compared=())]
-    (out,) = generic(step, args)
+    (out,) = generic(eqn, args)
     return [_compared(left, right, out.poly, tuple(p for p in (left.poly, right.poly) if rational(p) is None))]
 
 
@@ -435,9 +435,9 @@ def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | Non
     return None
 
 
-def _one_hot(step: Step, poly: Poly, ramp: Poly) -> Poly | None:
+def _one_hot(eqn: Equation, poly: Poly, ramp: Poly) -> Poly | None:
     """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     if len(ramp) != 1:
         return None
     ((term, coefficient),) = ramp.items()
@@ -453,7 +453,7 @@ def _one_hot(step: Step, poly: Poly, ramp: Poly) -> Poly | None:
             there = other[0][1][0]
             if there.extent == column.extent:
                 return algebra.normal(1, [algebra.delta(there, column)])
-    top = top_place(step, poly, column)
+    top = top_place(eqn, poly, column)
     if top is not None:
         return top
     at = as_size(algebra, poly)
@@ -462,11 +462,11 @@ def _one_hot(step: Step, poly: Poly, ramp: Poly) -> Poly | None:
     return None
 
 
-def select(step: Step, args: list[Any]) -> list[Any]:
+def select(eqn: Equation, args: list[Any]) -> list[Any]:
     """`where`: `p a + (1 - p) b`; next to an infinite alternative, a mask."""
     which, *cases = args
-    number = one_number(step, which)
-    everything = operands(step, args)
+    number = one_number(eqn, which)
+    everything = operands(eqn, args)
     if number is not None:
         chosen = everything[1 + int(number)]
         conditions = which.guards if isinstance(which, Tensor) else frozenset()
@@ -474,29 +474,29 @@ def select(step: Step, args: list[Any]) -> list[Any]:
     if len(cases) != 2:
         raise NoLaw("it chooses between more than two cases")
     predicate, no, yes = everything
-    guards = _guards(step, predicate, no, yes)
-    filled = [_infinite_value(step, c, v.poly) for c, v in zip(cases, (no, yes), strict=True)]
-    algebra = step.algebra
+    guards = _guards(eqn, predicate, no, yes)
+    filled = [_infinite_value(eqn, c, v.poly) for c, v in zip(cases, (no, yes), strict=True)]
+    algebra = eqn.algebra
     if any(f is not None for f in filled):
-        poly = _masked(step, predicate.poly, (no.poly, yes.poly), filled)
+        poly = _masked(eqn, predicate.poly, (no.poly, yes.poly), filled)
     else:
         rest = algebra.add(UNIT, predicate.poly, -1)
         poly = algebra.add(algebra.multiply(predicate.poly, yes.poly), algebra.multiply(rest, no.poly))
-    out = _result(step, no, poly)
+    out = _result(eqn, no, poly)
     assumed = no.assumed | yes.assumed
     if any(f is not None for f in filled):
-        assumed |= {f"what the mask at {step.place} hides meets no other infinity"}
+        assumed |= {f"what the mask at {eqn.place} hides meets no other infinity"}
     return [replace(out, assumed=assumed, guards=guards)]
 
 
-def _infinite_value(step: Step, given: Any, poly: Poly) -> float | None:
+def _infinite_value(eqn: Equation, given: Any, poly: Poly) -> float | None:
     if isinstance(given, Known):
-        found = one_number(step, given)
+        found = one_number(eqn, given)
         return float(found) if found is not None and not np.isfinite(found) else None
-    return infinity(step, poly)
+    return infinity(eqn, poly)
 
 
-def _guards(step: Step, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[Guard]:
+def _guards(eqn: Equation, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[Guard]:
     """What a choice makes of conditions.
 
     Where the predicate is not moved, a point and its image choose the same case, and a condition of the other is not
@@ -506,13 +506,13 @@ def _guards(step: Step, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset
     """
     guards = predicate.guards | no.guards | yes.guards
     cases = [no.poly, yes.poly]
-    if predicate.compared and all(_multiple(step.algebra, c, predicate.compared) for c in cases):
+    if predicate.compared and all(_multiple(eqn.algebra, c, predicate.compared) for c in cases):
         freed = {Guard(c, None) for c in no.assumed & yes.assumed} - predicate.inherited - no.guards - yes.guards
         guards -= freed
-    if not _fixed(step.algebra, predicate.poly):
-        key = key_of(_closed(step, predicate.poly))
-        joint = together(step.algebra, predicate.poly, (no, yes))
-        entry = None if joint is None else key_of(_closed(step, joint))
+    if not _fixed(eqn.algebra, predicate.poly):
+        key = key_of(_closed(eqn, predicate.poly))
+        joint = together(eqn.algebra, predicate.poly, (no, yes))
+        entry = None if joint is None else key_of(_closed(eqn, joint))
         guards |= {Guard(c, key, entry) for c in no.assumed | yes.assumed}
     return guards
 
@@ -540,12 +540,12 @@ def _fixed(algebra: Algebra, poly: Poly) -> bool:
     return True
 
 
-def _closed(step: Step, poly: Poly) -> Poly:
+def _closed(eqn: Equation, poly: Poly) -> Poly:
     """The polynomial in slots: a guard is about all its entries."""
-    return step.algebra.in_slots(poly, step.algebra.free_in(poly))
+    return eqn.algebra.in_slots(poly, eqn.algebra.free_in(poly))
 
 
-def _masked(step: Step, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequence[float | None]) -> Poly:
+def _masked(eqn: Equation, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequence[float | None]) -> Poly:
     """`x` where kept and infinite elsewhere: a function through which a finite shift and a positive factor pass."""
     if all(f is not None for f in filled):
         if filled[0] == filled[1]:
@@ -557,4 +557,4 @@ def _masked(step: Step, predicate: Poly, cases: tuple[Poly, Poly], filled: Seque
     z, p = variables(2)
     name = f"masked{hidden}_{'nan' if level != level else level}"
     function = Function(sp.Function(name)(z, p), (z, p), "mask", Extreme())
-    return node(step.algebra, function, [cases[1 - hidden], predicate])
+    return node(eqn.algebra, function, [cases[1 - hidden], predicate])

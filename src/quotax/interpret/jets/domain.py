@@ -2,7 +2,7 @@ r"""The jets domain: residues modulo a prime, with the derivative of every outpu
 
 A value is a batch of samples of an array, each entry a residue modulo `PRIME`. What is computed is recorded on a tape,
 and `JetDomain.jacobian` walks the tape backwards: one pass gives the rows $\partial f_o / \partial \theta$ of all
-outputs in exact arithmetic. Values and derivatives of nonlinearities come from `jets_towers`: each obeys the
+outputs in exact arithmetic. Values and derivatives of nonlinearities come from `function_values`: each obeys the
 function's own differential relation, and is otherwise free, so that an identity in the tower holds for the function
 itself.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
-from quotax.interpret.jets_towers import Towers
+from quotax.interpret.jets.function_values import Towers
 
 PRIME = 8388593
 """The largest prime below 2^23: a sum of 128 products is below 2^53, so matrix products are exact in float64."""
