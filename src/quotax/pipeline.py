@@ -21,7 +21,7 @@ from quotax.certify import (
     probed_model,
 )
 from quotax.certify import coverage as coverage_of
-from quotax.certify.towers import prove_equal
+from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, Network
 from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries

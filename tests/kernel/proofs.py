@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kernel.evaluation import Numbers, Opaque, OutOfBounds, TooMany, element_values
-from quotax.certify.every_width import _LEMMAS, Opening, opened, openings, prove
-from quotax.certify.finding import find
-from quotax.certify.statement import claimed, element_of
+from quotax.certify.every_width.finding import find
+from quotax.certify.every_width.proving import _LEMMAS, Opening, opened, openings, prove
+from quotax.certify.every_width.statement import claimed, element_of
 from quotax.kernel.data import _Decoder, encode
 from quotax.kernel.polynomials import slot
 from quotax.kernel.proof import Proof

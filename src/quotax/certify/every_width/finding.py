@@ -13,8 +13,8 @@ from typing import Any
 
 import sympy as sp
 
-from quotax.certify.lemmas import Lemmas
-from quotax.certify.words import law_text
+from quotax.certify.every_width.lemmas import Lemmas
+from quotax.certify.every_width.words import law_text
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free, Index
@@ -38,7 +38,7 @@ _COMPOSED = 150
 
 
 @dataclass
-class Found:
+class FoundSteps:
     """The steps of a proof, and where laws ended."""
 
     proof: Proof
@@ -49,9 +49,9 @@ class Found:
 
 def find(
     sheet: Sheet, element: Element, claim: Callable[[Algebra], Mapping[str, Poly]], lemmas: Lemmas, prove: Prover
-) -> tuple[Found, Mapping[str, Poly]]:
+) -> tuple[FoundSteps, Mapping[str, Poly]]:
     """Steps that give every atom of the sheet an image, as simple as can be; and what was claimed."""
-    found = Found(Proof(sheet, element, prove))
+    found = FoundSteps(Proof(sheet, element, prove))
     said = claim(found.proof.algebra)
     found.proof.claim(said)
     search = _Search(found, lemmas)
@@ -62,7 +62,7 @@ def find(
 
 
 class _Search:
-    def __init__(self, found: Found, lemmas: Lemmas) -> None:
+    def __init__(self, found: FoundSteps, lemmas: Lemmas) -> None:
         self.found, self.lemmas = found, lemmas
         self.proof, self.algebra = found.proof, found.proof.algebra
         self.loop_of = {n: k for k, loop in enumerate(self.proof.sheet.loops) for n in loop.carries}
@@ -234,7 +234,7 @@ class _Search:
     def _guess(self, number: int) -> tuple[Poly, ...] | None:
         """The laws of what one turn makes of the initial carries: a trial proof in which they stand for the carries."""
         loop = self.proof.sheet.loops[number]
-        trial = Found(Proof(self.proof.sheet, self.proof.element, self.proof.prove))
+        trial = FoundSteps(Proof(self.proof.sheet, self.proof.element, self.proof.prove))
         trial.proof.algebra = self.algebra
         trial.proof.images, trial.proof.inlined = dict(self.proof.images), dict(self.proof.inlined)
         for carry, init in zip(loop.carries, loop.inits, strict=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import sympy as sp
 from flint import fmpq
 
-from quotax.certify.field import Field, Frac, Poly, Sign
+from quotax.certify.identities.tower_field import Field, Frac, Poly, Sign
 
 IS_POSITIVE, IS_ZERO = sp.Function("positive"), sp.Function("zero")
 """How indicators are shown; SymPy folds nested piecewise expressions at great cost, even unevaluated ones."""

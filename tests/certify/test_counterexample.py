@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from quotax.certify.numerical import check_numerically, find_float_witness, find_witness, precision_notes
+from quotax.certify.counterexample import check_numerically, find_float_witness, find_witness, precision_notes
 
 KEY = jax.random.key(5)
 SEEDS = range(4)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import sympy as sp
 from flint import fmpq
 
-from quotax.certify.field import Field, Frac, Generator, Poly, Sign, Undecided, small
-from quotax.certify.signs import Factored, absolute, factored, known_sign, selector
+from quotax.certify.identities.signs import Factored, absolute, factored, known_sign, selector
+from quotax.certify.identities.tower_field import Field, Frac, Generator, Poly, Sign, Undecided, small
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
 EXP_INFINITE = "exp(-oo) = 0"

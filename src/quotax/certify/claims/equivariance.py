@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.certify.derived import FunctionModel
-from quotax.certify.verification import certify
-from quotax.certify.widths import sizes_text
+from quotax.certify.claims.function_model import FunctionModel
+from quotax.certify.ladder import certify
+from quotax.certify.trial_sizes import sizes_text
 from quotax.errors import ArchitectureError
 from quotax.symmetry import Action
 

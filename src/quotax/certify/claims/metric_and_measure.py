@@ -1,4 +1,4 @@
-"""Claims about other functions of the parameters: metrics, measures, velocities along vector fields.
+"""Claims about other functions of the parameters: metrics and measures.
 
 Each becomes a model of its own, whose invariance is the claim: a metric is a function of the parameters and of two
 tangent vectors, which the derivative of the action moves.
@@ -7,52 +7,22 @@ tangent vectors, which the derivative of the action moves.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, Certificate, Model, OpenTrace, Trace
-from quotax.certify.verification import certify
+from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.certify.claims.function_model import FunctionModel
+from quotax.certify.ladder import certify
 from quotax.errors import GeometryError
-from quotax.interpret import open_trace, trace
 from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
 from quotax.symmetry.sums import contract_deltas
 
 FIRST, SECOND = "first tangent", "second tangent"
 """Groups of parameters that hold tangent vectors."""
-
-
-@dataclass(frozen=True)
-class FunctionModel:
-    """A function of named arrays as a model."""
-
-    name: str
-    function: Callable[..., Any]
-    params: tuple[ArraySpec, ...]
-    inputs: tuple[ArraySpec, ...] = ()
-    _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        """Every axis name of the parameters and inputs."""
-        names = [n for spec in (*self.params, *self.inputs) for n in spec.axis_names]
-        names += [spec.below for spec in self.inputs if isinstance(spec.below, str)]
-        return tuple(dict.fromkeys(names))
-
-    def trace(self, sizes: Mapping[str, int]) -> Trace:
-        """The function's jaxpr at these sizes."""
-        key = tuple(sorted(sizes.items()))
-        if key not in self._traces:
-            self._traces[key] = trace(self.function, self.params, self.inputs, sizes)
-        return self._traces[key]
-
-    def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
-        """The function's jaxpr with sizes that stay symbols."""
-        return open_trace(lambda *arrays, sizes: self.function(*arrays), self.params, self.inputs, axes)
 
 
 def certify_measure(model: Model, action: Action, measure: Callable[[Any], Any], **settings: Any) -> Certificate:

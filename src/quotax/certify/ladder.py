@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace, Witness
-from quotax.certify.every_width import Outcome, accepts, prove_for_every_width
-from quotax.certify.exact import certify_at_widths, claim_of
-from quotax.certify.numerical import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
-from quotax.certify.widths import sizes_text, traceable
+from quotax.certify.counterexample import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
+from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every_width
+from quotax.certify.stated_widths import certify_at_widths, claim_of
+from quotax.certify.trial_sizes import sizes_text, traceable
 from quotax.errors import QuotaxError
 from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
 

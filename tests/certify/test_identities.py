@@ -8,7 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotax.certify.towers import prove_equal
+from quotax.certify.identities.equality import prove_equal
 
 x, y, z, w, s = sp.symbols("x y z w s", real=True)
 c, d, e = sp.symbols("c d e", positive=True)

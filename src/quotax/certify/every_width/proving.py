@@ -14,13 +14,13 @@ from typing import Any
 import sympy as sp
 
 from quotax.artifacts import Model, OpenTrace, Trace
-from quotax.certify.finding import Found, find, find_law
-from quotax.certify.lemmas import Lemmas
-from quotax.certify.piecewise import equal_piecewise
-from quotax.certify.statement import claimed, element_of
-from quotax.certify.towers import prove_equal
-from quotax.certify.widths import sizes_text
-from quotax.certify.words import index_text, law_text, poly_text
+from quotax.certify.every_width.finding import FoundSteps, find, find_law
+from quotax.certify.every_width.lemmas import Lemmas
+from quotax.certify.every_width.statement import claimed, element_of
+from quotax.certify.every_width.words import index_text, law_text, poly_text
+from quotax.certify.identities.equality import prove_equal
+from quotax.certify.identities.piecewise import equal_piecewise
+from quotax.certify.trial_sizes import sizes_text
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.laws import RULES, NoLaw, write_sheet
 from quotax.interpret.laws.sources import GUARD
@@ -423,7 +423,7 @@ def assumptions_of(opening: Opening) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _claim_lines(opening: Opening, found: Found, claim: Mapping[str, Any], names: Any) -> list[str]:
+def _claim_lines(opening: Opening, found: FoundSteps, claim: Mapping[str, Any], names: Any) -> list[str]:
     atoms = opening.sheet.atoms
     lines = []
     for name, image in claim.items():
@@ -433,7 +433,7 @@ def _claim_lines(opening: Opening, found: Found, claim: Mapping[str, Any], names
     return lines
 
 
-def _residual(found: Found, names: Any) -> str:
+def _residual(found: FoundSteps, names: Any) -> str:
     proof = found.proof
     for guard in proof.sheet.guards:
         if guard.predicate is None or proof.moved(dict(guard.predicate)) != proof.plain(dict(guard.predicate)):

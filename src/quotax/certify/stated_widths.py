@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace
-from quotax.certify.every_width import Outcome, attempt, guarded, opened
-from quotax.certify.numerical import find_witness, precision_notes, token_bound, transform
-from quotax.certify.towers import Verdict, prove_equal
-from quotax.certify.widths import at_sizes, for_exact_proofs, sizes_text, traceable
+from quotax.certify.counterexample import find_witness, precision_notes, token_bound, transform
+from quotax.certify.every_width.proving import Outcome, attempt, guarded, opened
+from quotax.certify.identities.equality import Equality, prove_equal
+from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, sizes_text, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
@@ -75,10 +75,10 @@ def certify_at_widths(
             with until(time.monotonic() + budget_seconds):
                 verdict, cases = _prove(trace, action, time.monotonic() + budget_seconds)
         except UnsupportedPrimitiveError as error:
-            verdict, cases = Verdict(False, residual=str(error)), ""
+            verdict, cases = Equality(False, residual=str(error)), ""
         except OutOfTime:
             spent = f"the budget of {budget_seconds:g} s ran out while the outputs were written out"
-            verdict, cases = Verdict(False, residual=spent), ""
+            verdict, cases = Equality(False, residual=spent), ""
         if not verdict:
             failure = f"at {sizes_text(trace.sizes)}: {verdict.residual}"
             continue
@@ -108,7 +108,7 @@ def claim_of(model: Model, action: Action) -> str:
     return f"{model.name} is invariant under {action.name}: {action.group}, {moves}"
 
 
-def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Verdict, str]:
+def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Equality, str]:
     """The identity at one width, for every kind of group element and every token and mask input."""
     params = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.params}
     lemmas: dict[str, None] = {}
@@ -116,7 +116,7 @@ def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Verdict, str]
     elements = 0
     cases = list(_input_cases(trace))
     if len(cases) > _CASES:
-        return Verdict(False, residual=f"{len(cases)} token and mask inputs are too many to try one by one"), ""
+        return Equality(False, residual=f"{len(cases)} token and mask inputs are too many to try one by one"), ""
     before = [_outputs(trace, params, inputs) for inputs in cases]
     for g, inverse in action.group.symbolic(trace.sizes):
         elements += 1
@@ -129,7 +129,7 @@ def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Verdict, str]
             assumptions |= dict.fromkeys(verdict.assumptions)
     general = "all group elements" if action.group.continuous else f"each of the {elements} group elements"
     every_input = "all inputs" if len(cases) == 1 else f"each of the {len(cases)} token and mask inputs"
-    return Verdict(
+    return Equality(
         True, lemmas=tuple(lemmas), assumptions=tuple(assumptions)
     ), f"all parameters, {every_input}, {general}"
 

@@ -1,6 +1,6 @@
 r"""Exact identities of network expressions at given widths.
 
-Every node of the two expressions becomes a fraction in one tower field (`field`), by one rule for each function
+Every node of the two expressions becomes a fraction in one tower field (`tower_field`), by one rule for each function
 (`functions`, `signs`); two expressions are equal when the numerator of their difference reduces to zero. A proof
 holds for all real values of the symbols (positive ones where the symbol is positive) at which both sides are defined,
 and both sides must be defined on the same set: $\log(-x)$ never equals $\log x$ by being nowhere compared with it.
@@ -24,9 +24,9 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, Not, Or
 
-from quotax.certify import functions, signs
-from quotax.certify.field import Field, Frac, Hints, Restart, Swollen, Undecided, small
-from quotax.certify.sharing import nodes, private_symbols, shared_nodes, symbols_of
+from quotax.certify.identities import functions, signs
+from quotax.certify.identities.common_parts import nodes, private_symbols, shared_nodes, symbols_of
+from quotax.certify.identities.tower_field import Field, Frac, Hints, Restart, Swollen, Undecided, small
 
 NONZERO = "denominators are not zero"
 SHARED = "a part that both sides have in common is named once"
@@ -39,7 +39,7 @@ RESIDUAL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Equality:
     """Whether two lists of expressions were proved equal, and how, or what was left.
 
     `bool(verdict)` is `equal`. A verdict that is not equal is no refutation.
@@ -56,17 +56,17 @@ class Verdict:
         return self.equal
 
 
-def prove_equal(left: Sequence[sp.Expr], right: Sequence[sp.Expr], budget_seconds: float = 60.0) -> Verdict:
+def prove_equal(left: Sequence[sp.Expr], right: Sequence[sp.Expr], budget_seconds: float = 60.0) -> Equality:
     """Prove `left[i] == right[i]` for every i, as functions of their symbols.
 
     Symbols are real; one with `is_positive` is positive. Infinite constants stand for masks and are larger than every
     finite value. The budget bounds the time between two polynomial operations, and each operation is bounded in size.
     """
     if len(left) != len(right):
-        return Verdict(False, min(len(left), len(right)), f"{len(left)} expressions against {len(right)}")
+        return Equality(False, min(len(left), len(right)), f"{len(left)} expressions against {len(right)}")
     pairs = [(sp.sympify(a), sp.sympify(b)) for a, b in zip(left, right, strict=True)]
     if all(a == b for a, b in pairs):
-        return Verdict(True)
+        return Equality(True)
     deadline = time.monotonic() + budget_seconds
     sides = [side for pair in pairs for side in pair]
     towers = _towers(sides)
@@ -89,11 +89,11 @@ def prove_equal(left: Sequence[sp.Expr], right: Sequence[sp.Expr], budget_second
     return verdict
 
 
-def _last_attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Verdict:
+def _last_attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Equality:
     try:
         return _attempt(pairs, hints, deadline)
     except Swollen as stop:
-        return Verdict(False, stop.index, str(stop))
+        return Equality(False, stop.index, str(stop))
 
 
 def _towers(sides: Sequence[sp.Expr]) -> int:
@@ -102,7 +102,7 @@ def _towers(sides: Sequence[sp.Expr]) -> int:
     return 16 * (1 + count // 16)
 
 
-def _attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Verdict:
+def _attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Equality:
     """Walk and compare; start again with what the walk found to be missing."""
     for _ in range(RESTART_LIMIT):
         try:
@@ -113,11 +113,11 @@ def _attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
             else:
                 hints.orders[missing.key] = hints.orders.get(missing.key, 1) * missing.order
         except RecursionError:
-            return Verdict(False, 0, "the expression is nested too deeply")
-    return Verdict(False, 0, "budget of restarts exceeded")
+            return Equality(False, 0, "the expression is nested too deeply")
+    return Equality(False, 0, "budget of restarts exceeded")
 
 
-def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Verdict:
+def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: float) -> Equality:
     walk = Walk(pairs, hints, deadline)
     field = walk.field
     for index, (a, b) in enumerate(pairs):
@@ -131,19 +131,19 @@ def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
             stop.index = index
             raise
         except Undecided as stop:
-            return Verdict(False, index, str(stop), tuple(field.lemmas))
+            return Equality(False, index, str(stop), tuple(field.lemmas))
         if hints.vanishing and field.zeros and _touches(field):
             # f [f = 0] = 0 was used where f divides a denominator; without that relation [f = 0] stays a free symbol.
             hints.vanishing = False
             raise Restart(("none",), 1)
         if residue:
-            return Verdict(False, index, _residual(field, Frac(residue, difference.d)), tuple(field.lemmas))
+            return Equality(False, index, _residual(field, Frac(residue, difference.d)), tuple(field.lemmas))
         if walk.conditions(a) != walk.conditions(b):
-            return Verdict(False, index, "the two sides are not defined on the same set", tuple(field.lemmas))
+            return Equality(False, index, "the two sides are not defined on the same set", tuple(field.lemmas))
     assumptions = (NONZERO,) if field.inverted else ()
     if field.infinite:
         assumptions += ("infinite constants are limits",)
-    return Verdict(True, None, None, tuple(field.lemmas), assumptions)
+    return Equality(True, None, None, tuple(field.lemmas), assumptions)
 
 
 def _touches(field: Field) -> bool:
