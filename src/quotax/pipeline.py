@@ -25,7 +25,7 @@ from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, Network
 from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries
-from quotax.derive.ansatz import Ansatz
+from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry, lower

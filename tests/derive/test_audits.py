@@ -9,10 +9,10 @@ import pytest
 from quotax_rows import ROWS, rms_norm  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.audit import jacobian_rank
-from quotax.derive.probing import FLAT, probe
-from quotax.derive.running import Running
-from quotax.derive.unnamed import FieldFamily
+from quotax.derive.candidates.unnamed import FieldFamily
+from quotax.derive.found.audit import jacobian_rank
+from quotax.derive.points.float_model import Running
+from quotax.derive.points.probing import FLAT, probe
 from quotax.errors import SymmetryError
 
 

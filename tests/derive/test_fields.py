@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from quotax_rows import ROWS
 
 import quotax as qx
-from quotax.derive.audit import counts
-from quotax.derive.fields import algebra_basis
-from quotax.derive.floats import float_fields
-from quotax.derive.running import Running
+from quotax.derive.found.audit import counts
+from quotax.derive.points.float_fields import float_fields
+from quotax.derive.points.float_model import Running
+from quotax.derive.points.vector_fields import algebra_basis
 
 ACTIVATIONS = {
     "identity": lambda z: z,

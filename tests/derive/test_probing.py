@@ -6,8 +6,8 @@ import pytest
 from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.audit import counts
-from quotax.derive.probing import FLAT, probe
+from quotax.derive.found.audit import counts
+from quotax.derive.points.probing import FLAT, probe
 from quotax.errors import SymmetryError
 
 

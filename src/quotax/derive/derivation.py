@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from quotax.artifacts import Certificate, Model
-from quotax.derive.ansatz import Ansatz
-from quotax.derive.audit import counts, jacobian_rank
-from quotax.derive.discrete import discrete
-from quotax.derive.group import SymmetryGroup
-from quotax.derive.search import sample, search
-from quotax.derive.unnamed import Leftover, ProveZero, leftover
-from quotax.derive.widths import small_sizes, with_few_outputs
+from quotax.derive.candidates.continuous import sample, search
+from quotax.derive.candidates.discrete import discrete
+from quotax.derive.candidates.polynomial_fields import Ansatz
+from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
+from quotax.derive.found.audit import counts, jacobian_rank
+from quotax.derive.found.symmetry_group import SymmetryGroup
+from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
 from quotax.symmetry import Symmetry
 
 SMALL = 700

@@ -10,13 +10,15 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Model, Trace
-from quotax.derive import linear
-from quotax.derive.fields import algebra_basis, fields_at, random_point
-from quotax.derive.floats import float_fields
-from quotax.derive.places import ANYWHERE
-from quotax.derive.running import GAP, MOST_POINTS, Rank, Running, counted
-from quotax.derive.sampling import batches
-from quotax.derive.unnamed import FieldFamily, Leftover
+from quotax.derive.candidates.unnamed import FieldFamily, Leftover
+from quotax.derive.found.dimensions import axis_symbol
+from quotax.derive.points.float_fields import float_fields
+from quotax.derive.points.float_model import GAP, MOST_POINTS, Rank, Running, counted
+from quotax.derive.points.probing import FLAT, probe
+from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
+from quotax.derive.points.where_defined import ANYWHERE
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.batches import batches
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.symmetry import Action
 
@@ -128,9 +130,6 @@ def large(
     trace: Trace, actions: Sequence[Action], sizes: Mapping[str, int], total: int, formulas: tuple[sp.Expr, sp.Expr]
 ) -> Audit:
     """What a network of real size allows: dimensions by formula, flatness and independence by random products."""
-    from quotax.derive.formulas import axis_symbol
-    from quotax.derive.probing import FLAT, probe
-
     at = {axis_symbol(a): n for a, n in sizes.items()}
     algebra, orbit = (int(v) if v.is_integer else None for v in (sp.sympify(f.subs(at)) for f in formulas))
     seen = probe(trace, actions)
@@ -162,7 +161,7 @@ def counts(
         theta = np.concatenate([point[s.name].reshape(-1) for s in model.params])
         rows = [fields_at(a, model.params, sizes, point) for a in actions] + [f.at(theta) for f in unnamed]
         per_point.append(np.concatenate([np.zeros((0, len(theta)), np.int64), *rows]))
-    return linear.rank(np.concatenate(per_point, axis=1)), max(map(linear.rank, per_point))
+    return modular.rank(np.concatenate(per_point, axis=1)), max(map(modular.rank, per_point))
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int,
         pending.append(batch.dense())
         if sum(map(len, pending)) < max(total // 4, 40):
             continue
-        rows = linear.echelon(np.concatenate([rows, linear.squeezed(np.concatenate(pending))]))
+        rows = modular.echelon(np.concatenate([rows, modular.squeezed(np.concatenate(pending))]))
         pending = []
         quiet = quiet + 1 if len(rows) == best else 0
         best = len(rows)

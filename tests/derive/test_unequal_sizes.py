@@ -10,7 +10,7 @@ import pytest
 from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.widths import small_sizes
+from quotax.derive.sampling.small_sizes import small_sizes
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import coinciding, unequal
 

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.derive.floats import FLOATS, field_along
-from quotax.derive.places import Places
-from quotax.derive.running import REDRAWN, Running, nudged
+from quotax.derive.points.float_fields import FLOATS, field_along
+from quotax.derive.points.float_model import REDRAWN, Running, nudged
+from quotax.derive.points.where_defined import Places
 from quotax.symmetry import Action, Arrays
 
 FLAT = 1e-8

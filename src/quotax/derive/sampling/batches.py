@@ -9,7 +9,7 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.interpret import evaluate
-from quotax.interpret.jets.domain import PRIME, JetDomain
+from quotax.interpret.jets.domain import PRIME, Jet, JetDomain
 from quotax.interpret.jets.function_values import Towers
 
 
@@ -67,8 +67,6 @@ def _residues(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def _input(trace: Trace, spec, rng: np.random.Generator, count: int, domain: JetDomain):
     """Tokens and masks are constants of the batch; real inputs differ from sample to sample."""
-    from quotax.interpret.jets.domain import Jet
-
     shape = spec.shape(trace.sizes)
     if spec.kind == "tokens":
         bound = spec.below if isinstance(spec.below, int) else trace.sizes[spec.below]

@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from quotax.artifacts import ArraySpec
-from quotax.derive import linear
-from quotax.derive.moments import Moments, factors
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.moments import Moments, factors
 from quotax.interpret.jets.domain import PRIME
 
 MatrixKind = Literal["GL", "adjacent", "halves", "O"]
@@ -195,8 +195,8 @@ def _solutions(
     kind: MatrixKind | Literal["vector"],
 ) -> list[Solution]:
     found = []
-    for row in linear.nullspace(np.concatenate([linear.squeezed(b) for b in blocks])):
-        numbers = linear.rationals(row)
+    for row in modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks])):
+        numbers = modular.rationals(row)
         if numbers is not None:
             chosen = tuple((t, a) for t, a in zip(terms, numbers, strict=True) if a)
             found.append(Solution(axis, each, kind, chosen))

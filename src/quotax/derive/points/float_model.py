@@ -12,7 +12,7 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.compiling import QUICK
-from quotax.derive.places import ANYWHERE, Places, defined
+from quotax.derive.points.where_defined import ANYWHERE, Places, defined
 from quotax.interpret.reals import real_function
 
 GAP = 1e3

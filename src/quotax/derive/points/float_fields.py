@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.derive.moments import factors
+from quotax.derive.sampling.moments import factors
 from quotax.interpret.jets.domain import PRIME
 from quotax.symmetry import TANGENT, Action, Arrays, read, variable
 

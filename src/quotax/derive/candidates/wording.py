@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.derive.moments import factors
-from quotax.derive.templates import Contract, Mix, Scale, Shift, Solution, Turn
+from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Turn
+from quotax.derive.sampling.moments import factors
 from quotax.symmetry import (
     GL,
     ComplexScaling,

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.derive.fields import dimensions
+from quotax.derive.points.vector_fields import dimensions
 from quotax.symmetry import GL, Action, ComplexScaling, Group, O
 
 Sizes = dict[str, int]

@@ -9,8 +9,8 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.derive import linear
-from quotax.derive.moments import factors
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.moments import factors
 from quotax.interpret.jets.domain import PRIME, inverse
 from quotax.symmetry import TANGENT, Action, Arrays, read, variable
 
@@ -108,4 +108,4 @@ def dimensions(
         rows = [fields_at(action, specs, sizes, point) for action in actions]
         total = sum(p.size for p in point.values())
         per_point.append(np.concatenate([np.zeros((0, total), np.int64), *rows]))
-    return linear.rank(np.concatenate(per_point, axis=1)), max(linear.rank(p) for p in per_point)
+    return modular.rank(np.concatenate(per_point, axis=1)), max(modular.rank(p) for p in per_point)

@@ -9,9 +9,10 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Certificate, Model, Trace
-from quotax.derive import ansatz as general
-from quotax.derive import linear
-from quotax.derive.fields import fields_at, random_point
+from quotax.derive.candidates import polynomial_fields
+from quotax.derive.candidates.polynomial_fields import Unknowns
+from quotax.derive.points.vector_fields import fields_at, random_point
+from quotax.derive.sampling import modular
 from quotax.interpret import symbolic_outputs
 from quotax.symmetry import Action
 
@@ -30,7 +31,7 @@ class FieldFamily:
     sizes: Mapping[str, int]
     fields: tuple[Field, ...]
     certificate: Certificate
-    unknowns: general.Unknowns = field(repr=False, compare=False)
+    unknowns: Unknowns = field(repr=False, compare=False)
     coefficients: np.ndarray = field(repr=False, compare=False)
 
     def at(self, theta: np.ndarray) -> np.ndarray:
@@ -50,13 +51,13 @@ def leftover(
     model: Model,
     actions: Sequence[Action],
     sizes: Mapping[str, int],
-    ansatz: general.Ansatz,
+    ansatz: polynomial_fields.Ansatz,
     prove_zero: ProveZero,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Leftover:
     """Fields of the ansatz that point where the actions do not, each tried for a proof at these sizes."""
     trace = model.trace(sizes)
-    basis = general.unknowns(trace, ansatz)
+    basis = polynomial_fields.unknowns(trace, ansatz)
     if basis is None:
         return Leftover()
     progress(f"solving for {basis.count} coefficients of {ansatz} fields")
@@ -72,13 +73,13 @@ def leftover(
 
     fields, kept, unproved = [], [], []
     for row in chosen:
-        numbers = linear.rationals(row)
+        numbers = modular.rationals(row)
         if numbers is None:
             unproved.append(
                 family("unnamed", [row], (), _undecided(model, sizes, "no fractions were found for its coefficients"))
             )
             continue
-        vector = general.as_sympy(basis, numbers, flat)
+        vector = polynomial_fields.as_sympy(basis, numbers, flat)
         progress(f"proving a field of {len(vector)} components")
         if prove_zero([_along(vector, entry) for entry in entries]):
             fields.append(vector)
@@ -90,17 +91,17 @@ def leftover(
     return Leftover(proved, tuple(unproved))
 
 
-def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: general.Unknowns) -> list[np.ndarray]:
+def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: Unknowns) -> list[np.ndarray]:
     """The coefficients of fields that are flat modulo the prime, one for each direction beside the actions' own."""
     rng = np.random.default_rng(7)
-    solutions = general.solve(trace, basis, rng)
+    solutions = polynomial_fields.solve(trace, basis, rng)
     if not len(solutions):
         return []
     point = random_point(model.params, trace.sizes, rng)
-    theta = general.parameters_of(model.params, point)
+    theta = polynomial_fields.parameters_of(model.params, point)
     rows = [fields_at(a, model.params, trace.sizes, point) for a in actions]
     known = np.concatenate([np.zeros((0, len(theta)), np.int64), *rows])
-    return general.directions(basis, solutions, known, theta)
+    return polynomial_fields.directions(basis, solutions, known, theta)
 
 
 def _proved(model: Model, sizes: Mapping[str, int], count: int) -> Certificate:

@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model, Trace
-from quotax.derive.moments import factors
-from quotax.derive.places import ANYWHERE
-from quotax.derive.running import Running
-from quotax.derive.search import Found
-from quotax.derive.templates import Solution, Turn
-from quotax.derive.wording import distinct, labels_of, symmetries
+from quotax.derive.candidates.continuous import FoundFamilies
+from quotax.derive.candidates.templates import Solution, Turn
+from quotax.derive.candidates.wording import distinct, labels_of, symmetries
+from quotax.derive.points.float_model import Running
+from quotax.derive.points.where_defined import ANYWHERE
+from quotax.derive.sampling.moments import factors
 from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry, written
 
 Place = tuple[str, int]
@@ -36,11 +36,11 @@ def discrete(
     families: Sequence[Symmetry],
     prove: Callable[[Symmetry], Certificate],
     progress: Callable[[str], None] = lambda line: None,
-) -> Found:
+) -> FoundFamilies:
     """Permutations and sign flips that the continuous families do not contain: proved ones, and undecided ones."""
     trace = model.trace(sizes)
     check = _Checker(trace)
-    found = Found()
+    found = FoundFamilies()
     names = [s.name for s in families]
     for symmetry in _candidates(model.params, sizes, families, check):
         (named,) = distinct([symmetry], names)

@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.derive import linear
-from quotax.derive.fields import algebra_basis, fields_at, random_point
-from quotax.derive.moments import Moments, factors
-from quotax.derive.sampling import Batch, batches
-from quotax.derive.templates import Scale, Shift, Solution, solve_matrix, solve_vector
-from quotax.derive.wording import distinct, symmetries
+from quotax.derive.candidates.templates import Scale, Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.candidates.wording import distinct, symmetries
+from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.batches import Batch, batches
+from quotax.derive.sampling.moments import Moments, factors
 from quotax.interpret.jets.domain import PRIME
 from quotax.symmetry import Symmetry
 
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass
-class Sample:
+class Drawn:
     """What is known of a model at one size: enough batches for its determining equations."""
 
     sizes: Mapping[str, int]
@@ -32,7 +32,7 @@ class Sample:
     moments: list[Moments]
 
 
-def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Sample:
+def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Drawn:
     """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks."""
     trace = model.trace(sizes)
     discrete = any(spec.kind != "real" for spec in trace.inputs)
@@ -40,7 +40,7 @@ def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, row
     kept: list[Batch] = []
     while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):
         kept.append(next(stream))
-    return Sample(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
+    return Drawn(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
 
 
 @dataclass
@@ -66,26 +66,26 @@ class Span:
         basis = algebra_basis(action, self.sizes)
         if general:
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
-            basis = linear.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
+            basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
         return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
 
     def adds(self, symmetry: Symmetry) -> bool:
         """Whether a symmetry has a field that the others have not: a random one of its fields shows it."""
         field = self.fields(symmetry, general=True)
-        return bool(((field - linear.product(field[:, self.pivots], self.rows)) % PRIME).any())
+        return bool(((field - modular.product(field[:, self.pivots], self.rows)) % PRIME).any())
 
     def include(self, symmetry: Symmetry) -> None:
         """Add the fields of a symmetry."""
         new = self.fields(symmetry)
-        residual = linear.echelon((new - linear.product(new[:, self.pivots], self.rows)) % PRIME)
+        residual = modular.echelon((new - modular.product(new[:, self.pivots], self.rows)) % PRIME)
         pivots = np.array([int(np.flatnonzero(row)[0]) for row in residual], np.int64)
-        rows = (self.rows - linear.product(self.rows[:, pivots], residual)) % PRIME
+        rows = (self.rows - modular.product(self.rows[:, pivots], residual)) % PRIME
         self.rows = np.concatenate([rows, residual])
         self.pivots = np.concatenate([self.pivots, pivots])
 
 
 @dataclass
-class Found:
+class FoundFamilies:
     """Proved symmetries with their certificates, and candidates that no proof was found for."""
 
     proved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
@@ -94,13 +94,13 @@ class Found:
 
 def search(
     model: Model,
-    samples: Sequence[Sample],
+    samples: Sequence[Drawn],
     prove: Prove,
     *,
     declared: Sequence[Symmetry] = (),
     progress: Progress = lambda line: None,
     seed: int = 0,
-) -> Found:
+) -> FoundFamilies:
     """Continuous symmetries of the model that `declared` does not explain, largest groups first."""
     specs = model.params
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def search(
     for symmetry in declared:
         if symmetry.group.continuous:
             span.include(symmetry)
-    found = Found()
+    found = FoundFamilies()
     names = [s.name for s in declared]
 
     def attempt(solution: Solution) -> bool | None:
@@ -144,11 +144,11 @@ def search(
     return found
 
 
-def _still(sample: Sample, spec: ArraySpec) -> bool:
+def _still(sample: Drawn, spec: ArraySpec) -> bool:
     return not any(b.jacobian[spec.name].any() for b in sample.batches)
 
 
-def _inert(samples: Sequence[Sample], specs: Sequence[ArraySpec]) -> Iterator[tuple[str, Solution]]:
+def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tuple[str, Solution]]:
     """Shifts of the parameters by which all derivatives vanish; proved inert, they are left out of everything else."""
     for spec in specs:
         own = factors(spec)
@@ -164,7 +164,7 @@ def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
     return axis is None or sizes[axis] % symmetry.group.divisor == 0
 
 
-def _solutions(samples: Sequence[Sample], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[list[Solution]]:
+def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[list[Solution]]:
     """All templates, from the largest groups to the smallest."""
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     paired = [

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.derive.sampling import Batch
+from quotax.derive.sampling.batches import Batch
 from quotax.interpret.jets.domain import PRIME, inverse, product
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace
-from quotax.derive import linear
-from quotax.derive.moments import factors
-from quotax.derive.sampling import Batch, batches
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.batches import Batch, batches
+from quotax.derive.sampling.moments import factors
 from quotax.interpret.jets.domain import PRIME
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
@@ -127,12 +127,12 @@ def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator) -> np.ndarray
         piece = basis.equations(next(stream))
         kept.append(piece)
         rows += len(piece)
-    solutions = linear.nullspace(np.concatenate(kept))
+    solutions = modular.nullspace(np.concatenate(kept))
     quiet = 0
     while quiet < 3 and len(solutions):
-        residual = linear.product(basis.equations(next(stream)), solutions.T)
+        residual = modular.product(basis.equations(next(stream)), solutions.T)
         if residual.any():
-            solutions = linear.echelon(linear.product(linear.nullspace(residual), solutions))
+            solutions = modular.echelon(modular.product(modular.nullspace(residual), solutions))
             quiet = 0
         else:
             quiet += 1
@@ -142,14 +142,14 @@ def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator) -> np.ndarray
 def directions(basis: Unknowns, solutions: np.ndarray, known: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
     """Of the solutions, sparsest first, those that point in a new direction at `theta` beside the `known` rows."""
     order = sorted(range(len(solutions)), key=lambda k: int(np.count_nonzero(solutions[k])))
-    rows = linear.echelon(known)
+    rows = modular.echelon(known)
     values = basis.fields(solutions[order], theta)
-    most = linear.rank(np.concatenate([rows, values]))
+    most = modular.rank(np.concatenate([rows, values]))
     chosen = []
     for k, value in zip(order, values, strict=True):
         if len(rows) == most:
             break
-        grown = linear.echelon(np.concatenate([rows, value[None]]))
+        grown = modular.echelon(np.concatenate([rows, value[None]]))
         if len(grown) > len(rows):
             rows = grown
             chosen.append(solutions[k])

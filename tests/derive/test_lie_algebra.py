@@ -9,7 +9,7 @@ import sympy as sp
 from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.structure import structure
+from quotax.derive.found.lie_algebra import structure
 from quotax.errors import SymmetryError
 
 

@@ -11,13 +11,15 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Certificate, Model
-from quotax.derive.audit import LARGEST, Audit, audit
-from quotax.derive.formulas import dimension_formulas
-from quotax.derive.moments import factors
-from quotax.derive.structure import Structure, structure
-from quotax.derive.unnamed import FieldFamily, Leftover
+from quotax.derive.candidates.unnamed import FieldFamily, Leftover
+from quotax.derive.found.audit import LARGEST, Audit, audit
+from quotax.derive.found.dimensions import dimension_formulas, group_dimension
+from quotax.derive.found.lie_algebra import Structure, structure
+from quotax.derive.points.vector_fields import algebra_basis
+from quotax.derive.sampling.moments import factors
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
+from quotax.interpret.jets.domain import PRIME
 from quotax.symmetry import OBJECTS, TANGENT, Action, Symmetry, read, variable
 
 Field = dict[sp.Symbol, sp.Expr]
@@ -154,7 +156,7 @@ class SymmetryGroup:
         rows = []
         for symmetry, certificate in (*self.proved, *self.discrete_proved):
             action = ", ".join(f"{k} -> {v}" for k, v in symmetry.action.items())
-            dimension = str(group_dimension(symmetry)) if symmetry.group.continuous else "discrete"
+            dimension = str(group_dimension(symmetry.group)) if symmetry.group.continuous else "discrete"
             rows.append(
                 (symmetry.name, str(symmetry.group), action, dimension, f"{certificate.status}, {certificate.scope}")
             )
@@ -185,9 +187,8 @@ class SymmetryGroup:
                 for e in symmetry.bind(self.model.params).entries
             )
             group = sp.latex(sp.Symbol(str(symmetry.group)))
-            lines.append(
-                rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${sp.latex(group_dimension(symmetry))}$ \\"
-            )
+            dimension = sp.latex(group_dimension(symmetry.group))
+            lines.append(rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${dimension}$ \\")
         return "\n".join([*lines, r"\end{tabular}"])
 
     def _repr_html_(self) -> str:
@@ -214,18 +215,8 @@ def _text(sizes: Mapping[str, Any]) -> str:
     return ", ".join(f"{a}={n!r}" for a, n in sizes.items())
 
 
-def group_dimension(symmetry: Symmetry) -> sp.Expr:
-    """The dimension of a family's group, in the axis names."""
-    from quotax.derive.formulas import group_dimension as formula
-
-    return formula(symmetry.group)
-
-
 def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> list[Field]:
     """The fields of one family: its infinitesimal action at symbols, for each basis element of the algebra."""
-    from quotax.derive.fields import algebra_basis
-    from quotax.interpret.jets.domain import PRIME
-
     arrays = {spec.name: symbols_for(spec, sizes) for spec in model.params}
     split = {s.name: [f if isinstance(f, int) else sizes[f] for f in factors(s)] for s in model.params}
     environment: dict[str, Any] = {variable(name): a.reshape(split[name]) for name, a in arrays.items()}

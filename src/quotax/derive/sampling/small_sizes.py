@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quotax.artifacts import Model
-from quotax.derive.moments import factors
+from quotax.derive.sampling.moments import factors
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import coinciding, refusal, unequal
 
