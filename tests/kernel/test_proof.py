@@ -12,7 +12,8 @@ import sympy as sp
 
 import quotax as qx
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
-from quotax.certify.every_width.proving import Opening, opened, prove
+from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free

@@ -22,8 +22,9 @@ import jax
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, Trace, Witness
+from quotax.artifacts import Trace, Witness
 from quotax.compiling import QUICK
+from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
 from quotax.trees import nest
@@ -273,9 +274,9 @@ def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 
 
 
 def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str, np.ndarray]:
-    """Random inputs by name; real ones are larger by a factor."""
-    drawn = {spec.name: _random_input(rng, spec, trace) for spec in trace.inputs}
-    return {spec.name: drawn[spec.name] * scale if spec.kind == "real" else drawn[spec.name] for spec in trace.inputs}
+    """Random inputs by name; real ones are quarters, larger by a factor."""
+    real = lambda shape: _random_integers(rng, shape) / 4 * scale
+    return {spec.name: random_input(spec, trace.sizes, rng, real) for spec in trace.inputs}
 
 
 def transform(
@@ -287,11 +288,7 @@ def transform(
     arrays: Arrays = OBJECTS,
 ) -> dict[str, np.ndarray]:
     """The parameters that move: exactly, arrays of SymPy objects in and out, unless other `arrays` compute."""
-    specs = {spec.name: spec for spec in trace.params}
-    split = {
-        name: tuple(f if isinstance(f, int) else trace.sizes[f] for axis in s.axes for f in axis)
-        for name, s in specs.items()
-    }
+    split = {spec.name: spec.split_shape(trace.sizes) for spec in trace.params}
     environment: dict[str, Any] = {variable(name): array.reshape(split[name]) for name, array in params.items()}
     environment |= {ELEMENT: g if g.ndim else g[()]} | ({} if inverse is None else {INVERSE: inverse})
     moved = {}
@@ -319,21 +316,6 @@ def _quarters(integers: np.ndarray) -> np.ndarray:
     array = np.empty(integers.shape, dtype=object)
     array[...] = np.vectorize(lambda v: sp.Rational(int(v), 4), otypes=[object])(integers)
     return array
-
-
-def _random_input(rng: np.random.Generator, spec: ArraySpec, trace: Trace) -> np.ndarray:
-    shape = spec.shape(trace.sizes)
-    if spec.kind == "tokens":
-        return rng.integers(0, token_bound(spec, trace), shape).astype(np.int32)
-    if spec.kind == "mask":
-        return rng.integers(0, 2, shape).astype(np.float64)
-    return _random_integers(rng, shape) / 4
-
-
-def token_bound(spec: ArraySpec, trace: Trace) -> int:
-    """How many values a token may take."""
-    assert spec.below is not None
-    return spec.below if isinstance(spec.below, int) else trace.sizes[spec.below]
 
 
 def _batched(trace: Trace, samples: list[dict[str, Any]], which: str) -> list[np.ndarray]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from quotax.artifacts import Certificate, Model, Trace, Witness
+from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
 from quotax.certify.counterexample import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
 from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
-from quotax.certify.trial_sizes import sizes_text, traceable
+from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError
 from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
 

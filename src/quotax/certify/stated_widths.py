@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from quotax.artifacts import Certificate, Model, Trace
-from quotax.certify.counterexample import find_witness, precision_notes, token_bound, transform
-from quotax.certify.every_width.proving import Outcome, attempt, guarded, opened
+from quotax.artifacts import Certificate, Model, Trace, sizes_text
+from quotax.certify.counterexample import find_witness, precision_notes, transform
+from quotax.certify.every_width.opening import guarded, opened
+from quotax.certify.every_width.proving import Outcome, attempt
 from quotax.certify.identities.equality import Equality, prove_equal
-from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, sizes_text, traceable
+from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
@@ -146,7 +147,7 @@ def _input_cases(trace: Trace) -> Iterator[dict[str, np.ndarray]]:
     discrete = [spec for spec in trace.inputs if spec.kind != "real"]
     real = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.inputs if spec.kind == "real"}
     counts = [int(np.prod(spec.shape(trace.sizes))) for spec in discrete]
-    bounds = [token_bound(spec, trace) if spec.kind == "tokens" else 2 for spec in discrete]
+    bounds = [spec.bound(trace.sizes) if spec.kind == "tokens" else 2 for spec in discrete]
     choices = [itertools.product(range(bound), repeat=count) for bound, count in zip(bounds, counts, strict=True)]
     for values in itertools.product(*choices):
         arrays = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model, Trace
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing.unequal_sizes import coinciding, refusal, unequal
+from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 from quotax.symmetry import Group, Permutation
 
 Sizes = dict[str, int]
@@ -75,15 +75,7 @@ def traceable(model: Model, group: Group | None, call: str) -> list[Trace]:
             break
     if not traces:
         assert cause is not None
-        separation = coinciding(model.trace, model.axis_names)
-        if separation is not None and separation.together:
-            raise refusal(call, separation, (*model.params, *model.inputs), cause)
-        if separation is not None:
-            return [model.trace(separation.sizes)]
-        raise ArchitectureError(
-            f"`{call}`: the model cannot be traced at any of the small sizes that were tried. "
-            f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {cause}"
-        ) from cause
+        return [model.trace(accepted_sizes(model, call, cause))]
     return traces
 
 
@@ -111,8 +103,3 @@ def for_exact_proofs(model: Model, group: Group | None, traces: Sequence[Trace])
 
 def _entries(model: Model, sizes: Mapping[str, int]) -> int:
     return sum(math.prod(spec.shape(sizes)) for spec in (*model.params, *model.inputs))
-
-
-def sizes_text(sizes: Mapping[str, int]) -> str:
-    """For example `h=2, x=3, y=4`."""
-    return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"

@@ -33,8 +33,7 @@ def symbolic_outputs(trace: Trace) -> tuple[list[np.ndarray], dict[str, np.ndarr
     below = {}
     for spec in trace.arrays:
         if spec.kind == "tokens" and spec.below is not None:
-            bound = spec.below if isinstance(spec.below, int) else trace.sizes[spec.below]
-            below.update(dict.fromkeys(symbols[spec.name].flat, bound))
+            below.update(dict.fromkeys(symbols[spec.name].flat, spec.bound(trace.sizes)))
     domain = replace(SYMBOLIC, below=below)
     outputs = [entries.lift(out) for out in evaluate(trace, domain, list(symbols.values()))]
     for number, out in enumerate(outputs):

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
 from quotax.interpret.domain import RANDOM, Equation, Rule, Unreadable, is_known
-from quotax.interpret.primitives import CALLS, TABLE
+from quotax.interpret.primitives import TABLE
 from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.jaxprs import CALLS, is_key
 from quotax.interpret.tracing.provenance import place
 
 _FACTORISATIONS = (
@@ -67,11 +67,7 @@ def _run(closed: Any, domain: Any, arguments: Sequence[Any], origin: str) -> lis
 
 
 def _constant(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, (jax.Array, int, float, bool)) and not _is_key(value) else value
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended)
+    return np.asarray(value) if isinstance(value, (jax.Array, int, float, bool)) and not is_key(value) else value
 
 
 def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:

@@ -21,6 +21,7 @@ from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
 from quotax.interpret.symbolic.scalars import unary
+from quotax.interpret.tracing.jaxprs import CALLS
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,7 @@ def _rewritten(function: Callable[..., Any]) -> Rule:
 
 _ROWS = (
     # calls, loops and branches
-    Row("jit", every=control.call("jaxpr")),
-    Row("closed_call", every=control.call("call_jaxpr")),
-    Row("call", every=control.call("call_jaxpr")),
-    Row("remat2", every=control.call("jaxpr")),
-    Row("custom_jvp_call", every=control.call("call_jaxpr")),
-    Row("custom_vjp_call", every=control.call("call_jaxpr")),
+    *(Row(name, every=control.call(setting)) for name, setting in CALLS.items()),
     Row("scan", array=control.scan),
     Row("while", every=control.while_loop),
     Row("cond", every=control.branch, symbolic=rules.branches),
@@ -190,6 +186,3 @@ _ROWS = (
 
 TABLE: dict[str, Row] = {row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive)) for row in _ROWS}
 """The rows by primitive. `iota` needs none: what has no inputs is a constant."""
-
-CALLS = frozenset({"jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "debug_print"})
-"""Primitives whose body is walked even when all inputs are constant."""

@@ -12,7 +12,7 @@ from jax import lax
 
 import quotax as qx
 from kernel.evaluation import Numbers, output_array
-from quotax.certify.every_width.proving import Opening, opened
+from quotax.certify.every_width.opening import Opening, opened
 from quotax.kernel.sizes import Size
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
 from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.ladder import certify
-from quotax.certify.trial_sizes import sizes_text
 from quotax.errors import ArchitectureError
 from quotax.symmetry import Action
 

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.artifacts import Certificate, Model, Trace, Witness
+from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
 from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.counterexample import MARGIN, TOLERANCE, numbers_at, precision_notes, random_point, uncertainty
 from quotax.certify.every_width.proving import read_plain
 from quotax.certify.identities.equality import prove_equal
-from quotax.certify.trial_sizes import sizes_text, traceable
+from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.interpret.reals import real_function

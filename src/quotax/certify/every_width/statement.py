@@ -91,7 +91,7 @@ class _Reader:
         names: dict[sp.Symbol, Index] = {}
         kept = 0
         symbols = iter(self.entry.indices)
-        for factor in (f for axis in spec.axes for f in axis):
+        for factor in spec.factors:
             symbol, extent = next(symbols), _extent(factor, self.sizes)
             if extent == ONE:
                 names[symbol] = Fixed(ZERO, ONE)

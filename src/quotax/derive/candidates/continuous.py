@@ -15,8 +15,8 @@ from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
-from quotax.derive.sampling.moments import Moments, factors
-from quotax.interpret.jets.domain import PRIME
+from quotax.derive.sampling.moments import Moments
+from quotax.interpret.jets.residues import PRIME
 from quotax.symmetry import Symmetry
 
 Prove = Callable[[Symmetry], Certificate]
@@ -49,15 +49,14 @@ class Span:
 
     specs: Sequence[ArraySpec]
     sizes: Mapping[str, int]
-    points: list[dict[str, np.ndarray]]
+    points: list[np.ndarray]
     rows: np.ndarray = field(init=False)
     """In reduced echelon form, up to the order of the rows."""
     pivots: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing yet."""
-        total = sum(p.size for point in self.points for p in point.values())
-        self.rows = np.zeros((0, total), np.int64)
+        self.rows = np.zeros((0, sum(map(len, self.points))), np.int64)
         self.pivots = np.zeros(0, np.int64)
 
     def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
@@ -151,7 +150,7 @@ def _still(sample: Drawn, spec: ArraySpec) -> bool:
 def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tuple[str, Solution]]:
     """Shifts of the parameters by which all derivatives vanish; proved inert, they are left out of everything else."""
     for spec in specs:
-        own = factors(spec)
+        own = spec.factors
         plain = len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own)
         if plain and all(_still(s, spec) for s in samples):
             axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
@@ -170,7 +169,7 @@ def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: P
     paired = [
         (each, axis)
         for each, axis in itertools.permutations(axes, 2)
-        if any(factors(s).count(each) == 1 and axis in factors(s) for s in specs)
+        if any(s.factors.count(each) == 1 and axis in s.factors for s in specs)
     ]
     data = [m for s in samples for m in s.moments]
     places = [*paired, *((None, axis) for axis in axes)]

@@ -18,7 +18,6 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, labels_of, symmetries
 from quotax.derive.points.float_model import Running
 from quotax.derive.points.where_defined import ANYWHERE
-from quotax.derive.sampling.moments import factors
 from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry, written
 
 Place = tuple[str, int]
@@ -59,7 +58,7 @@ class _Checker:
 
     def __init__(self, trace: Trace) -> None:
         self.running = running = Running(trace)
-        self.shapes = {s.name: [f if isinstance(f, int) else trace.sizes[f] for f in factors(s)] for s in trace.params}
+        self.shapes = {s.name: s.split_shape(trace.sizes) for s in trace.params}
         rng = np.random.default_rng(5)
         places = running.valued or ANYWHERE
         self.cases = []
@@ -92,7 +91,7 @@ def _candidates(
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     inert = {s.name for s in specs if check.inert(s.name)}
     for axis in axes:
-        places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(factors(s)) if f == axis]
+        places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(s.factors) if f == axis]
         covered = _permuted(specs, families, axis)
         n = sizes[axis]
         if n > 1:
@@ -144,7 +143,7 @@ def _subsets(places: list[Place]) -> Iterator[tuple[Place, ...]]:
 def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) -> set[Place]:
     moved: set[Place] = set()
     for entry in family.bind(tuple(specs)).entries:
-        own = factors(next(s for s in specs if s.name == entry.name))
+        own = next(s for s in specs if s.name == entry.name).factors
         if not odd or not isinstance(family.group, Diagonal) or _odd_power(entry):
             moved |= {(entry.name, k) for k, f in enumerate(own) if f == axis}
     return moved
@@ -229,7 +228,7 @@ def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, s
     """Signs on the chosen places, in index form."""
     action = {}
     for name in dict.fromkeys(name for name, _ in chosen):
-        own = factors(next(s for s in specs if s.name == name))
+        own = next(s for s in specs if s.name == name).factors
         labels = labels_of(own)
         signs = " * ".join(f"g[{labels[k]}]" for n, k in chosen if n == name)
         at = f"[{','.join(labels)}]"
@@ -242,7 +241,7 @@ def _with_offset(
 ) -> Iterator[Symmetry]:
     """Flips that need another parameter to take up a constant: s(-z) = c - s(z)."""
     for target, source in itertools.permutations(specs, 2):
-        own, other = factors(target), factors(source)
+        own, other = target.factors, source.factors
         if other.count(axis) != 1 or axis in own or sorted(map(str, own)) != sorted(str(f) for f in other if f != axis):
             continue
         if len(set(own)) != len(own):

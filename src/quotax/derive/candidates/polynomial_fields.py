@@ -16,11 +16,10 @@ from typing import Literal
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, Trace
+from quotax.artifacts import Trace
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
-from quotax.derive.sampling.moments import factors
-from quotax.interpret.jets.domain import PRIME
+from quotax.interpret.jets.residues import PRIME
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 
@@ -85,7 +84,7 @@ def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
     pairs: list[list[tuple[int, Monomial]]] = []
     start, entries = 0, {}
     for spec in trace.params:
-        shape = [f if isinstance(f, int) else trace.sizes[f] for f in factors(spec)]
+        shape = spec.split_shape(trace.sizes)
         entries[spec.name] = np.arange(start, start + int(np.prod(shape, dtype=np.int64))).reshape(shape)
         start += entries[spec.name].size
     for array in entries.values():
@@ -102,7 +101,7 @@ def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
                 pairs.append([(int(t), (int(s),)) for t, s in zip(rows[i], rows[j], strict=True)])
         if constants:
             pairs += [[(int(t), ())] for t in array.ravel()]
-    own = {spec.name: factors(spec) for spec in trace.params}
+    own = {spec.name: spec.factors for spec in trace.params}
     for target, source in itertools.permutations(own, 2):
         rest = [k for k, f in enumerate(own[source]) if f not in own[target]]
         kept = [k for k in range(len(own[source])) if k not in rest]
@@ -167,8 +166,3 @@ def as_sympy(
             term = sp.Mul(sp.Rational(a.numerator, a.denominator), *(symbols[p] for p in basis.monomials[monomial]))
             out[symbols[target]] = out.get(symbols[target], sp.S.Zero) + term
     return {symbol: expression for symbol, expression in out.items() if expression != 0}
-
-
-def parameters_of(specs: Sequence[ArraySpec], arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Arrays by name as one flat vector."""
-    return np.concatenate([arrays[s.name].reshape(-1) for s in specs])

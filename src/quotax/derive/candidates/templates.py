@@ -17,8 +17,8 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
-from quotax.derive.sampling.moments import Moments, factors
-from quotax.interpret.jets.domain import PRIME
+from quotax.derive.sampling.moments import Moments
+from quotax.interpret.jets.residues import PRIME
 
 MatrixKind = Literal["GL", "adjacent", "halves", "O"]
 
@@ -84,10 +84,10 @@ class Solution:
 
 def matrix_terms(specs: Sequence[ArraySpec], axis: str, each: str | None, kind: MatrixKind, gains: bool) -> list[Term]:
     """Every place where a matrix on `axis` may act."""
-    vectors = [s.name for s in specs if factors(s) == (axis,)] if gains else []
+    vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
     terms: list[Term] = []
     for spec in specs:
-        own = factors(spec)
+        own = spec.factors
         if each is not None and own.count(each) != 1:
             continue
         for place, factor in enumerate(own):
@@ -102,7 +102,7 @@ def matrix_terms(specs: Sequence[ArraySpec], axis: str, each: str | None, kind: 
 
 def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term]:
     """Every place where a vector over `axes` may act."""
-    own = {spec.name: factors(spec) for spec in specs}
+    own = {spec.name: spec.factors for spec in specs}
     places = {name: _placings(f, axes) for name, f in own.items()}
     terms: list[Term] = [Scale(name, at) for name, found in places.items() for at in found]
     for target, source in itertools.permutations(own, 2):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import Certificate, Model, Trace
+from quotax.artifacts import Certificate, Model, Trace, sizes_text
 from quotax.derive.candidates import polynomial_fields
 from quotax.derive.candidates.polynomial_fields import Unknowns
 from quotax.derive.points.vector_fields import fields_at, random_point
@@ -97,15 +97,14 @@ def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: Unknow
     solutions = polynomial_fields.solve(trace, basis, rng)
     if not len(solutions):
         return []
-    point = random_point(model.params, trace.sizes, rng)
-    theta = polynomial_fields.parameters_of(model.params, point)
-    rows = [fields_at(a, model.params, trace.sizes, point) for a in actions]
+    theta = random_point(model.params, trace.sizes, rng)
+    rows = [fields_at(a, model.params, trace.sizes, theta) for a in actions]
     known = np.concatenate([np.zeros((0, len(theta)), np.int64), *rows])
     return polynomial_fields.directions(basis, solutions, known, theta)
 
 
 def _proved(model: Model, sizes: Mapping[str, int], count: int) -> Certificate:
-    where = ", ".join(f"{a}={n}" for a, n in sizes.items())
+    where = sizes_text(sizes)
     steps = (f"X f = 0 identically for each of {count} fields at {where}",)
     assumptions = ("roots and logarithms have arguments at which they are defined, denominators are not zero",)
     claim = f"{model.name} is constant along these fields"
@@ -113,7 +112,7 @@ def _proved(model: Model, sizes: Mapping[str, int], count: int) -> Certificate:
 
 
 def _undecided(model: Model, sizes: Mapping[str, int], why: str) -> Certificate:
-    where = ", ".join(f"{a}={n}" for a, n in sizes.items())
+    where = sizes_text(sizes)
     return Certificate(f"{model.name} is constant along this field", "undecided", f"widths ({where})", residual=why)
 
 

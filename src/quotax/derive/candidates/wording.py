@@ -12,7 +12,6 @@ from fractions import Fraction
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Turn
-from quotax.derive.sampling.moments import factors
 from quotax.symmetry import (
     GL,
     ComplexScaling,
@@ -73,7 +72,7 @@ def _representation(solution: Solution) -> list[tuple[Turn, bool]] | None:
 
 
 def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, str]:
-    own, name = factors(spec), written(spec.name)
+    own, name = spec.factors, written(spec.name)
     plain = all(len(axis) == 1 for axis in spec.axes) and len(own) <= 2
     if plain and each is None and all(t.gain is None for t, _ in terms) and len(set(own)) == len(own):
         (turn, contragredient) = terms[0]
@@ -146,10 +145,10 @@ def _moved(
     spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
 ) -> tuple[str, str]:
     """What becomes of one parameter."""
-    own = factors(spec)
+    own = spec.factors
     labels = labels_of(own)
     plain = len(own) <= 2 and all(len(a) == 1 for a in spec.axes) and len(set(own)) == len(own) and len(axes) <= 1
-    plain = plain and all(not isinstance(t, Contract) or len(factors(specs[t.source])) == 2 for t, _ in terms)
+    plain = plain and all(not isinstance(t, Contract) or len(specs[t.source].factors) == 2 for t, _ in terms)
     at = "" if plain or not labels else f"[{','.join(labels)}]"
     out = written(spec.name) + at
     exponents = [(t.places, a) for t, a in terms if isinstance(t, Scale)]
@@ -171,7 +170,7 @@ def _moved(
 
 
 def _contracted(term: Contract, labels: list[str], specs: Mapping[str, ArraySpec], plain: bool, shifts: bool) -> str:
-    source, name = factors(specs[term.source]), written(term.source)
+    source, name = specs[term.source].factors, written(term.source)
     if plain:
         vector = "g" if shifts else "log(g)"
         return f"{name} @ {vector}" if term.places == (1,) else f"{name}.T @ {vector}"
@@ -243,6 +242,3 @@ def distinct(names: Sequence[Symmetry], taken: Iterable[str]) -> list[Symmetry]:
         used.add(name)
         out.append(Symmetry(name, symmetry.group, symmetry.action))
     return out
-
-
-__all__ = ["distinct", "symmetries"]

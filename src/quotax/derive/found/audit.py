@@ -10,12 +10,11 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Model, Trace
-from quotax.derive.candidates.unnamed import FieldFamily, Leftover
+from quotax.derive.candidates.unnamed import Leftover
 from quotax.derive.found.dimensions import axis_symbol
-from quotax.derive.points.float_fields import float_fields
 from quotax.derive.points.float_model import GAP, MOST_POINTS, Rank, Running, counted
 from quotax.derive.points.probing import FLAT, probe
-from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
+from quotax.derive.points.vector_fields import dimensions, fields_at
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import batches
@@ -105,8 +104,8 @@ def audit(
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > LARGEST and formulas is not None:
         return large(trace, actions, sizes, total, formulas)
-    unnamed = () if left is None or left.proved is None else (left.proved,)
-    algebra, orbit = counts(model, actions, sizes, unnamed)
+    unnamed = () if left is None or left.proved is None else (left.proved.at,)
+    algebra, orbit = dimensions(actions, model.params, sizes, unnamed)
     seen = jacobian_rank(trace, total, orbit)
     if seen.rank is not None and Running(trace).valued is None:
         seen = Seen(None, seen.method, (), _missing(NOWHERE))
@@ -148,20 +147,6 @@ def large(
     return Audit(
         dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions), seen.flatness, unavailable, seen.inert
     )
-
-
-def counts(
-    model: Model, actions: Sequence[Action], sizes: Mapping[str, int], unnamed: Sequence[FieldFamily]
-) -> tuple[int, int]:
-    """(algebra, orbit) of the families and the unnamed fields together."""
-    rng = np.random.default_rng(3)
-    points = [random_point(model.params, sizes, rng) for _ in range(2)]
-    per_point = []
-    for point in points:
-        theta = np.concatenate([point[s.name].reshape(-1) for s in model.params])
-        rows = [fields_at(a, model.params, sizes, point) for a in actions] + [f.at(theta) for f in unnamed]
-        per_point.append(np.concatenate([np.zeros((0, len(theta)), np.int64), *rows]))
-    return modular.rank(np.concatenate(per_point, axis=1)), max(map(modular.rank, per_point))
 
 
 @dataclass(frozen=True)
@@ -255,7 +240,7 @@ def surplus_directions(
     """Flat directions at a random point where the rank is the generic one, with those along the orbit projected out."""
     theta, flat = _flat(running, rank, rng)
     trace, total = running.trace, len(theta)
-    fields = [float_fields(a, trace, theta, algebra_basis(a, trace.sizes)) for a in actions]
+    fields = [fields_at(a, trace.params, trace.sizes, theta) for a in actions]
     rows = np.concatenate([np.zeros((0, total)), *fields])
     if len(rows):
         _, sizes, basis = np.linalg.svd(rows, full_matrices=False)

@@ -15,12 +15,10 @@ from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
 from quotax.derive.found.dimensions import dimension_formulas, group_dimension
 from quotax.derive.found.lie_algebra import Structure, structure
-from quotax.derive.points.vector_fields import algebra_basis
-from quotax.derive.sampling.moments import factors
+from quotax.derive.points.vector_fields import algebra_basis, field_along, signed
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
-from quotax.interpret.jets.domain import PRIME
-from quotax.symmetry import OBJECTS, TANGENT, Action, Symmetry, read, variable
+from quotax.symmetry import OBJECTS, Action, Symmetry
 
 Field = dict[sp.Symbol, sp.Expr]
 
@@ -217,20 +215,10 @@ def _text(sizes: Mapping[str, Any]) -> str:
 
 def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> list[Field]:
     """The fields of one family: its infinitesimal action at symbols, for each basis element of the algebra."""
-    arrays = {spec.name: symbols_for(spec, sizes) for spec in model.params}
-    split = {s.name: [f if isinstance(f, int) else sizes[f] for f in factors(s)] for s in model.params}
-    environment: dict[str, Any] = {variable(name): a.reshape(split[name]) for name, a in arrays.items()}
+    symbols = np.concatenate([symbols_for(spec, sizes).reshape(-1) for spec in model.params])
     out = []
-    for xi in algebra_basis(action, sizes):
-        signed = np.where(xi > PRIME // 2, xi - PRIME, xi)
-        tangent = np.vectorize(sp.Integer, otypes=[object])(signed) if signed.ndim else sp.Integer(int(signed))
-        generator: Field = {}
-        for entry in action.infinitesimal:
-            value = np.empty(split[entry.name], dtype=object)
-            value[...] = read(entry, environment | {TANGENT: tangent}, sizes, OBJECTS)
-            for symbol, expression in zip(arrays[entry.name].reshape(-1), value.reshape(-1), strict=True):
-                expression = sp.sympify(expression)
-                if expression != 0:
-                    generator[symbol] = expression
-        out.append(generator)
+    for xi in signed(algebra_basis(action, sizes)):
+        tangent = np.vectorize(sp.Integer, otypes=[object])(xi) if xi.ndim else sp.Integer(int(xi))
+        values = map(sp.sympify, field_along(action, model.params, sizes, symbols, tangent, OBJECTS))
+        out.append({symbol: value for symbol, value in zip(symbols, values, strict=True) if value != 0})
     return out

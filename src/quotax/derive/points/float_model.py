@@ -13,6 +13,7 @@ import numpy as np
 from quotax.artifacts import Trace
 from quotax.compiling import QUICK
 from quotax.derive.points.where_defined import ANYWHERE, Places, defined
+from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import real_function
 
 GAP = 1e3
@@ -77,17 +78,8 @@ class Running:
 
     def inputs(self, rng: np.random.Generator, places: Places = ANYWHERE) -> list[np.ndarray]:
         """Random inputs of the kinds that the model declares."""
-        out = []
-        for spec in self.trace.inputs:
-            shape = spec.shape(self.trace.sizes)
-            if spec.kind == "tokens":
-                bound = spec.below if isinstance(spec.below, int) else self.trace.sizes[spec.below or ""]
-                out.append(rng.integers(0, bound, shape).astype(np.int32))
-            elif spec.kind == "mask":
-                out.append(rng.integers(0, 2, shape).astype(np.float64))
-            else:
-                out.append(places.drawn(spec.name, 1.5 * rng.normal(size=shape)))
-        return out
+        real = lambda spec: lambda shape: places.drawn(spec.name, 1.5 * rng.normal(size=shape))
+        return [random_input(spec, self.trace.sizes, rng, real(spec)) for spec in self.trace.inputs]
 
     @cached_property
     def smooth(self) -> Places | None:

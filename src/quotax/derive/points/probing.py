@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.derive.points.float_fields import FLOATS, field_along
 from quotax.derive.points.float_model import REDRAWN, Running, nudged
+from quotax.derive.points.vector_fields import field_along
 from quotax.derive.points.where_defined import Places
-from quotax.symmetry import Action, Arrays
+from quotax.symmetry import Action
 
 FLAT = 1e-8
 """A field is called flat when the outputs move less than this, relative to the same field with random entries."""
@@ -30,14 +30,6 @@ ELSEWHERE = 6
 """Further points at which a parameter that seems inert is looked at."""
 HASHES = 4
 """Coordinates to which one parameter goes: with one, fields that share few parameters would collide."""
-
-_FAST = Arrays(
-    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=True),
-    constant=FLOATS.constant,
-    functions=FLOATS.functions,
-    power=FLOATS.power,
-    eye=FLOATS.eye,
-)
 
 
 @dataclass(frozen=True)
@@ -78,6 +70,7 @@ def probe(trace: Trace, actions: Sequence[Action], seed: int = 5) -> Probe:
     """
     rng = np.random.default_rng(seed)
     products = _Products(Running(trace))
+    along = lambda which, at, xi: field_along(actions[which], trace.params, trace.sizes, at, xi)
     with warnings.catch_warnings(), jax.enable_x64(True):
         warnings.simplefilter("ignore", RuntimeWarning)
         point = products.somewhere(rng)
@@ -93,7 +86,7 @@ def probe(trace: Trace, actions: Sequence[Action], seed: int = 5) -> Probe:
             if late or len(hashed) >= WIDTH - 64:
                 exhausted = False
                 break
-            field = field_along(actions[which], trace, theta, xi, _FAST)
+            field = along(which, theta, xi)
             size = float(np.linalg.norm(field))
             if not size or not np.isfinite(size):
                 continue
@@ -103,7 +96,7 @@ def probe(trace: Trace, actions: Sequence[Action], seed: int = 5) -> Probe:
             worst = max(worst, _relative(met, slope * size, float(np.abs(gradient * field).sum())))
             if first:
                 beside = [nudged(theta, rng) for _ in range(NUDGES)]
-                fields = [field, *(field_along(actions[which], trace, at, xi, _FAST) for at in beside)]
+                fields = [field, *(along(which, at, xi) for at in beside)]
                 pushed = [
                     np.asarray(products.push(at, v, point.inputs))
                     for at, v in zip((theta, *beside), fields, strict=True)

@@ -1,8 +1,9 @@
-"""The vector fields of symmetries at random points: how many are independent, as functions and at a point."""
+"""The vector fields of symmetries at points, modulo a prime or in floats, and how many of them are independent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
-from quotax.derive.sampling.moments import factors
-from quotax.interpret.jets.domain import PRIME, inverse
+from quotax.interpret.jets.residues import PRIME, inverse
 from quotax.symmetry import TANGENT, Action, Arrays, read, variable
 
 
@@ -52,14 +52,30 @@ RESIDUES = Arrays(
 """Arrays of residues, as readers of actions see them."""
 
 
-def random_point(
-    specs: Sequence[ArraySpec], sizes: Mapping[str, int], rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Random residues for every parameter, fused axes taken apart."""
-    return {
-        s.name: rng.integers(1, PRIME, [f if isinstance(f, int) else sizes[f] for f in factors(s)], dtype=np.int64)
-        for s in specs
-    }
+FLOATS = Arrays(
+    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=True),
+    constant=lambda value: np.asarray(float(value)),
+    functions={},
+    power=lambda base, exponent: np.asarray(base) ** float(exponent),
+    eye=np.eye,
+)
+"""NumPy arrays of floats, as readers of actions see them."""
+
+
+def random_point(specs: Sequence[ArraySpec], sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+    """Random residues for every entry of every parameter."""
+    return rng.integers(1, PRIME, sum(math.prod(spec.shape(sizes)) for spec in specs), dtype=np.int64)
+
+
+def split(specs: Sequence[ArraySpec], sizes: Mapping[str, int], flat: np.ndarray) -> dict[str, np.ndarray]:
+    """Views of a flat vector by parameter, fused axes taken apart."""
+    out, start = {}, 0
+    for spec in specs:
+        shape = spec.split_shape(sizes)
+        size = math.prod(shape)
+        out[spec.name] = flat[start : start + size].reshape(shape)
+        start += size
+    return out
 
 
 def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
@@ -72,40 +88,58 @@ def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
     return np.rint(np.asarray(action.group.algebra(eye, sizes))).astype(np.int64) % PRIME
 
 
+def signed(residues: np.ndarray) -> np.ndarray:
+    """The integers of least size that residues stand for: algebra elements have small entries."""
+    return np.where(residues > PRIME // 2, residues - PRIME, residues)
+
+
+def field_along(
+    action: Action,
+    specs: Sequence[ArraySpec],
+    sizes: Mapping[str, int],
+    theta: np.ndarray,
+    xi: Any,
+    arrays: Arrays = FLOATS,
+) -> np.ndarray:
+    """The field of one algebra element at a flat point, of the point's own type."""
+    field = np.zeros(len(theta), theta.dtype)
+    parts, point = split(specs, sizes, field), split(specs, sizes, theta)
+    environment: dict[str, Any] = {variable(name): value for name, value in point.items()} | {TANGENT: xi}
+    for entry in action.infinitesimal:
+        parts[entry.name][...] = read(entry, environment, sizes, arrays)
+    return field
+
+
 def fields_at(
     action: Action,
     specs: Sequence[ArraySpec],
     sizes: Mapping[str, int],
-    point: Mapping[str, np.ndarray],
+    theta: np.ndarray,
     basis: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The fields of these algebra elements (a whole basis, unless given) at a point: `(elements, parameters)`."""
-    starts, total = {}, 0
-    for spec in specs:
-        starts[spec.name] = total
-        total += point[spec.name].size
+    """The fields of these algebra elements (a whole basis, unless given) at a point, residues or floats as it is."""
     basis = algebra_basis(action, sizes) if basis is None else basis
-    out = np.zeros((len(basis), total), np.int64)
-    environment: dict[str, Any] = {variable(name): value for name, value in point.items()}
-    for row, xi in zip(out, basis, strict=True):
-        for entry in action.infinitesimal:
-            value = read(entry, environment | {TANGENT: xi}, sizes, RESIDUES)
-            start = starts[entry.name]
-            row[start : start + point[entry.name].size] = (
-                np.broadcast_to(value, point[entry.name].shape).reshape(-1) % PRIME
-            )
-    return out
+    if theta.dtype.kind == "f":
+        rows = [field_along(action, specs, sizes, theta, xi) for xi in signed(basis).astype(np.float64)]
+    else:
+        rows = [field_along(action, specs, sizes, theta, xi, RESIDUES) % PRIME for xi in basis]
+    return np.array(rows, theta.dtype).reshape(len(basis), len(theta))
 
 
 def dimensions(
-    actions: Sequence[Action], specs: Sequence[ArraySpec], sizes: Mapping[str, int], seed: int = 0, points: int = 2
+    actions: Sequence[Action],
+    specs: Sequence[ArraySpec],
+    sizes: Mapping[str, int],
+    others: Sequence[Callable[[np.ndarray], np.ndarray]] = (),
 ) -> tuple[int, int]:
-    """(algebra, orbit): the rank of the fields as functions, and their generic rank at a point."""
-    rng = np.random.default_rng(seed)
+    """(algebra, orbit): the rank of the fields as functions, and their generic rank at a point.
+
+    `others` are fields beside those of the actions, as functions of the point.
+    """
+    rng = np.random.default_rng(3)
     per_point = []
-    for _ in range(points):
-        point = random_point(specs, sizes, rng)
-        rows = [fields_at(action, specs, sizes, point) for action in actions]
-        total = sum(p.size for p in point.values())
-        per_point.append(np.concatenate([np.zeros((0, total), np.int64), *rows]))
-    return modular.rank(np.concatenate(per_point, axis=1)), max(modular.rank(p) for p in per_point)
+    for _ in range(2):
+        theta = random_point(specs, sizes, rng)
+        rows = [fields_at(action, specs, sizes, theta) for action in actions] + [field(theta) for field in others]
+        per_point.append(np.concatenate([np.zeros((0, len(theta)), np.int64), *rows]))
+    return modular.rank(np.concatenate(per_point, axis=1)), max(map(modular.rank, per_point))

@@ -9,8 +9,10 @@ import numpy as np
 
 from quotax.artifacts import Trace
 from quotax.interpret import evaluate
-from quotax.interpret.jets.domain import PRIME, Jet, JetDomain
-from quotax.interpret.jets.function_values import Towers
+from quotax.interpret.jets.domain import Jet, JetDomain
+from quotax.interpret.jets.random_functions import RandomFunctions
+from quotax.interpret.jets.residues import PRIME
+from quotax.interpret.random_inputs import random_input
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,11 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
             points = {spec.name: _residues(rng, (count, *spec.shape(trace.sizes))) for spec in trace.params}
         params = {name: np.broadcast_to(p, (count, *p.shape[1:])) for name, p in points.items()}
         seeds = np.full(count, seed) if one_point else rng.integers(1, 2**40, count)
-        domain = JetDomain(Towers(seeds, PRIME), count)
+        domain = JetDomain(RandomFunctions(seeds), count)
         variables = [domain.variable(params[spec.name]) for spec in trace.params]
-        inputs = [_input(trace, spec, rng, count, domain) for spec in trace.inputs]
+        # tokens and masks are constants of the batch; real inputs differ from sample to sample
+        real = lambda shape, n=count: Jet(_residues(rng, (n, *shape)))
+        inputs = [random_input(spec, trace.sizes, rng, real) for spec in trace.inputs]
         outputs = evaluate(trace, domain, [*variables, *inputs])
         jacobian = domain.jacobian(outputs, variables)
         good = ~domain.bad
@@ -63,14 +67,3 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
 
 def _residues(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(1, PRIME, shape, dtype=np.int64)
-
-
-def _input(trace: Trace, spec, rng: np.random.Generator, count: int, domain: JetDomain):
-    """Tokens and masks are constants of the batch; real inputs differ from sample to sample."""
-    shape = spec.shape(trace.sizes)
-    if spec.kind == "tokens":
-        bound = spec.below if isinstance(spec.below, int) else trace.sizes[spec.below]
-        return rng.integers(0, bound, shape).astype(np.int32)
-    if spec.kind == "mask":
-        return rng.integers(0, 2, shape).astype(np.float64)
-    return Jet(_residues(rng, (count, *shape)))

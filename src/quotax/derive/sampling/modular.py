@@ -9,7 +9,7 @@ from math import isqrt
 import numpy as np
 from flint import nmod_mat
 
-from quotax.interpret.jets.domain import PRIME, product
+from quotax.interpret.jets.residues import PRIME, product
 
 _BOUND = isqrt(PRIME // 2)
 

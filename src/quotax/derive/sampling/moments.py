@@ -11,14 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from quotax.artifacts import ArraySpec, AxisFactor
+from quotax.artifacts import ArraySpec
 from quotax.derive.sampling.batches import Batch
-from quotax.interpret.jets.domain import PRIME, inverse, product
-
-
-def factors(spec: ArraySpec) -> tuple[AxisFactor, ...]:
-    """The axes of a parameter with fused axes taken apart."""
-    return tuple(f for axis in spec.axes for f in axis)
+from quotax.interpret.jets.residues import PRIME, inverse, product
 
 
 class Moments:
@@ -28,9 +23,9 @@ class Moments:
         """Reshape every array."""
         self.value: dict[str, np.ndarray] = {}
         self.slope: dict[str, np.ndarray] = {}
-        self.factors = {spec.name: factors(spec) for spec in specs}
+        self.factors = {spec.name: spec.factors for spec in specs}
         for spec in specs:
-            shape = [f if isinstance(f, int) else sizes[f] for f in self.factors[spec.name]]
+            shape = spec.split_shape(sizes)
             value, slope = batch.params[spec.name], batch.jacobian[spec.name]
             self.value[spec.name] = value.reshape(len(value), *shape)
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quotax.artifacts import Model
-from quotax.derive.sampling.moments import factors
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing.unequal_sizes import coinciding, refusal, unequal
+from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 
 Sizes = dict[str, int]
 
@@ -34,16 +33,8 @@ def small_sizes(model: Model, count: int = 2) -> list[Sizes]:
                 return found
     if found:
         return found
-    separation = coinciding(model.trace, model.axis_names)
-    call = f"derive({model.name}, ...)"
-    if separation is not None and separation.together:
-        raise refusal(call, separation, (*model.params, *model.inputs), cause) from cause
-    if separation is not None:
-        return [separation.sizes]
-    raise ArchitectureError(
-        f"`{call}`: the model cannot be traced at the small sizes that were tried. "
-        f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {cause}"
-    ) from cause
+    assert cause is not None
+    return [accepted_sizes(model, f"derive({model.name}, ...)", cause)]
 
 
 def with_few_outputs(model: Model, sizes: Sizes) -> Sizes:
@@ -86,7 +77,7 @@ def _bases(model: Model) -> tuple[Sizes, Sizes]:
 
 def _free(model: Model, least: int) -> list[int]:
     """Sizes from `least` on that the declaration does not give to anything."""
-    fixed = {f for spec in (*model.params, *model.inputs) for f in factors(spec) if isinstance(f, int)}
+    fixed = {f for spec in (*model.params, *model.inputs) for f in spec.factors if isinstance(f, int)}
     fixed |= {spec.below for spec in model.inputs if isinstance(spec.below, int)}
     return [n for n in range(least, least + len(model.axis_names) + len(fixed) + 1) if n not in fixed]
 
@@ -106,7 +97,7 @@ def _ordered(model: Model) -> tuple[list[str], bool]:
 
     def stacked(axis: str) -> bool:
         beside = [other for other in inner if other != axis and all(other in s.axis_names for s in carriers[axis])]
-        return not outside[axis] and bool(beside) and max(len(factors(s)) for s in carriers[axis]) > 2
+        return not outside[axis] and bool(beside) and max(len(s.factors) for s in carriers[axis]) > 2
 
     ordered = sorted(own, key=lambda axis: (outside[axis], not stacked(axis), -len(carriers[axis])))
     return ordered, bool(ordered) and stacked(ordered[0])

@@ -2,7 +2,7 @@ r"""The jets domain: residues modulo a prime, with the derivative of every outpu
 
 A value is a batch of samples of an array, each entry a residue modulo `PRIME`. What is computed is recorded on a tape,
 and `JetDomain.jacobian` walks the tape backwards: one pass gives the rows $\partial f_o / \partial \theta$ of all
-outputs in exact arithmetic. Values and derivatives of nonlinearities come from `function_values`: each obeys the
+outputs in exact arithmetic. Values and derivatives of nonlinearities come from `random_functions`: each obeys the
 function's own differential relation, and is otherwise free, so that an identity in the tower holds for the function
 itself.
 """
@@ -11,53 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
-from quotax.interpret.jets.function_values import Towers
-
-PRIME = 8388593
-"""The largest prime below 2^23: a sum of 128 products is below 2^53, so matrix products are exact in float64."""
-
-_CHUNK = 128
+from quotax.interpret.jets.random_functions import RandomFunctions
+from quotax.interpret.jets.residues import PRIME, inverse, product, residue
 
 Partial = tuple[int, Callable[[np.ndarray], np.ndarray]]
 """A node, and the map from adjoints of the result (outputs, samples, ...) to adjoints of the node."""
-
-
-def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Matrix product of residues, in float64 pieces that stay exact."""
-    a, b = left.astype(np.float64), right.astype(np.float64)
-    total: np.ndarray | None = None
-    for start in range(0, a.shape[-1], _CHUNK):
-        part = np.matmul(a[..., start : start + _CHUNK], b[..., start : start + _CHUNK, :]).astype(np.int64) % PRIME
-        total = part if total is None else (total + part) % PRIME
-    if total is None:
-        return np.zeros(
-            (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), np.int64
-        )
-    return total
-
-
-def inverse(values: np.ndarray) -> np.ndarray:
-    """The inverses modulo the prime by Fermat: $a^{p-2}$ (zero goes to zero)."""
-    result, base, exponent = np.ones_like(values), values % PRIME, PRIME - 2
-    while exponent:
-        if exponent & 1:
-            result = result * base % PRIME
-        base = base * base % PRIME
-        exponent >>= 1
-    return result
-
-
-@lru_cache(maxsize=4096)
-def _residue(value: Any) -> int:
-    fraction = simplest_rational(value)
-    return fraction.numerator % PRIME * pow(fraction.denominator % PRIME, -1, PRIME) % PRIME
 
 
 @dataclass(frozen=True)
@@ -84,9 +47,9 @@ class Jet:
 
 @dataclass
 class JetDomain:
-    """One batch of samples: a random stream for the towers, the tape, and which samples divided by zero."""
+    """One batch of samples: its random functions, the tape, and which samples divided by zero."""
 
-    towers: Towers
+    functions: RandomFunctions
     samples: int
     name: str = "jets"
     columns: tuple[str, ...] = ("jets", "array", "every")
@@ -122,7 +85,7 @@ class JetDomain:
             raise Unreadable("a constant is not a number", "look for a division by a constant 0")
         unbounded = np.isinf(plain)
         values = np.array(
-            [0 if u else _residue(v) for v, u in zip(plain.ravel().tolist(), unbounded.ravel(), strict=True)], np.int64
+            [0 if u else residue(v) for v, u in zip(plain.ravel().tolist(), unbounded.ravel(), strict=True)], np.int64
         )
         infinite = np.where(unbounded, np.sign(plain), 0).astype(np.int8)[None] if unbounded.any() else None
         return Jet(values.reshape(1, *plain.shape), None, infinite)
@@ -221,7 +184,7 @@ class JetDomain:
     def above(self, a: Jet, b: Jet) -> np.ndarray:
         """Indicator of a > b, decided where the two are equal or infinite and drawn elsewhere."""
         difference = (a.values.astype(np.int64) - b.values) % PRIME
-        result = self.towers.positive(difference)
+        result = self.functions.positive(difference)
         if (difference != 0).any():
             self.opaque = True
         for jet, sign in ((a, 1), (b, -1)):

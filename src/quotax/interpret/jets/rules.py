@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.domain import Equation, Rule, Unreadable, concrete
-from quotax.interpret.jets.domain import PRIME, Jet, JetDomain, inverse
+from quotax.interpret.jets.domain import Jet, JetDomain
+from quotax.interpret.jets.residues import PRIME, inverse
 from quotax.interpret.shared.movement import movement
 
 _REALS = "compute with reals, or with constant integers"
@@ -61,7 +62,7 @@ def divide(eqn: Equation, args: list[Any]) -> list[Any]:
 def exponential(eqn: Equation, args: list[Any]) -> list[Any]:
     """e^z, and zero at minus infinity."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
-    value = domain.towers.exponential(jet.values)
+    value = domain.functions.exponential(jet.values)
     if jet.infinite is not None:
         if (jet.infinite > 0).any():
             raise Unreadable("it is infinite", "mask with minus infinity")
@@ -70,7 +71,7 @@ def exponential(eqn: Equation, args: list[Any]) -> list[Any]:
 
 
 def _exp(domain: JetDomain, z: np.ndarray) -> np.ndarray:
-    return domain.towers.exponential(z % PRIME)
+    return domain.functions.exponential(z % PRIME)
 
 
 def log1p(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +81,7 @@ def log1p(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def log(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A free value with slope 1/z; log 1 = 0."""
-    return np.where(z == 1, 0, domain.towers.free("log", z)), domain.divided(z)
+    return np.where(z == 1, 0, domain.functions.free("log", z)), domain.divided(z)
 
 
 def expm1(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +92,7 @@ def expm1(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def exp2(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """2^z: an exponential with a slope of its own."""
-    value = domain.towers.free("exp2", z)
+    value = domain.functions.free("exp2", z)
     return value, value * _constant(domain, "log 2")
 
 
@@ -123,7 +124,7 @@ def cosh(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _circle(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A point (sin, cos) of the circle by its rational parameter, odd and even in z."""
     flipped = z > PRIME // 2
-    u = domain.towers.free("circle", np.where(flipped, PRIME - z, z))
+    u = domain.functions.free("circle", np.where(flipped, PRIME - z, z))
     u = np.where(z == 0, 0, np.where(flipped, PRIME - u, u))
     over = domain.divided((1 + u * u) % PRIME)
     return 2 * u * over % PRIME, (1 - u * u) % PRIME * over % PRIME
@@ -149,7 +150,7 @@ def tan(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def root(domain: JetDomain, z: np.ndarray, exponent: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A constant multiple c z^a: a free value v with slope a v / z. `exponent` is the residue of a."""
-    v = np.where(z == 1, 1, domain.towers.free(name, z))
+    v = np.where(z == 1, 1, domain.functions.free(name, z))
     return v, v * exponent % PRIME * domain.divided(z)
 
 
@@ -174,7 +175,7 @@ def algebraic(name: str, slope: Callable[[JetDomain, np.ndarray], np.ndarray]) -
     """A free value whose slope is an expression of the argument."""
 
     def function(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.where(z == 0, 0, domain.towers.free(name, z)), slope(domain, z)
+        return np.where(z == 0, 0, domain.functions.free(name, z)), slope(domain, z)
 
     return function
 
@@ -196,7 +197,7 @@ def opaque(name: str) -> Scalar:
     """A function with no algebraic relation between value and slope: both are free."""
 
     def function(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return domain.towers.free(name, z), domain.towers.free(f"{name}'", z)
+        return domain.functions.free(name, z), domain.functions.free(f"{name}'", z)
 
     return function
 
@@ -204,7 +205,7 @@ def opaque(name: str) -> Scalar:
 def erf(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Odd, with slope 2/sqrt(pi) e^(-z^2)."""
     flipped = z > PRIME // 2
-    value = domain.towers.free("erf", np.where(flipped, PRIME - z, z))
+    value = domain.functions.free("erf", np.where(flipped, PRIME - z, z))
     value = np.where(z == 0, 0, np.where(flipped, PRIME - value, value))
     return value, _exp(domain, -(z * z)) * _constant(domain, "2/sqrt(pi)") % PRIME
 
@@ -257,7 +258,7 @@ def power(eqn: Equation, args: list[Any]) -> list[Any]:
     z, y = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
     domain.finite(z, y)
     zv, yv = np.broadcast_arrays(z.values, y.values)
-    value = domain.towers.free("power", (zv * 31 + yv * 1009) % PRIME)
+    value = domain.functions.free("power", (zv * 31 + yv * 1009) % PRIME)
     logarithm, over = log(domain, zv)
     return [domain.entrywise(value, (z, value * yv % PRIME * over % PRIME), (y, value * logarithm % PRIME))]
 
@@ -269,7 +270,7 @@ def angle(eqn: Equation, args: list[Any]) -> list[Any]:
     domain.finite(y, x)
     yv, xv = np.broadcast_arrays(y.values, x.values)
     over = domain.divided((xv * xv + yv * yv) % PRIME)
-    value = domain.towers.free("atan2", (yv * domain.divided(xv)) % PRIME)
+    value = domain.functions.free("atan2", (yv * domain.divided(xv)) % PRIME)
     return [domain.entrywise(value, (y, xv * over % PRIME), (x, -yv * over % PRIME))]
 
 
@@ -298,7 +299,7 @@ def stair(name: str) -> Rule:
     def rule(eqn: Equation, args: list[Any]) -> list[Any]:
         jet = eqn.domain.lift(args[0])
         eqn.domain.opaque = True
-        return [Jet(eqn.domain.towers.free(name, jet.values))]
+        return [Jet(eqn.domain.functions.free(name, jet.values))]
 
     return rule
 

@@ -16,6 +16,7 @@ from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.jaxprs import CALLS, as_closed, is_key, live
 from quotax.interpret.tracing.provenance import place
 from quotax.kernel import rewriting
 from quotax.kernel.indices import Free, Index
@@ -38,9 +39,8 @@ _BOUNDS = ("max", "min", "clamp", "eq", "ne", "lt", "le", "gt", "ge", "pad")
 """Primitives for which an infinite constant is a bound that every number keeps."""
 LINEAR = frozenset(_LINEAR.split())
 """Primitives that keep an infinity one, or make it no number."""
-BODIES = ("jit", "closed_call", "call", "remat2", "custom_jvp_call", "custom_vjp_call", "scan", "while", "cond")
+BODIES = (*CALLS, "scan", "while", "cond")
 """Primitives that run another jaxpr."""
-_TRANSPARENT = (*BODIES, "select_n", "reshape", "transpose", "broadcast_in_dim", "squeeze")
 Rule = Callable[["Equation", list[Any]], list[Any]]
 
 
@@ -140,11 +140,9 @@ class Writer:
 
         values.update(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
-        needed = _needed(jaxpr)
-        for equation, wanted in zip(jaxpr.eqns, needed, strict=True):
-            if wanted:
-                results = self._step(equation, [read(atom) for atom in equation.invars], place(equation) or origin)
-                values.update(zip(equation.outvars, results, strict=True))
+        for equation in live(jaxpr):
+            results = self._step(equation, [read(atom) for atom in equation.invars], place(equation) or origin)
+            values.update(zip(equation.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
     def _step(self, equation: Any, args: list[Any], where: str) -> list[Any]:
@@ -171,13 +169,13 @@ class Writer:
     def _computed(self, equation: Any, arrays: list[Any]) -> list[Any]:
         """What follows from constants alone; random keys are constants of JAX's own."""
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            if any(map(_is_key, (*equation.invars, *equation.outvars))):
+            if any(map(is_key, (*equation.invars, *equation.outvars))):
                 found = equation.primitive.bind(*arrays, **equation.params)
                 found = found if equation.primitive.multiple_results else [found]
             else:
                 found = fold(equation.primitive, equation, arrays)
         outvars = equation.outvars
-        return [Known(a if _is_key(v) else np.asarray(a)) for v, a in zip(outvars, found, strict=True)]
+        return [Known(a if is_key(v) else np.asarray(a)) for v, a in zip(outvars, found, strict=True)]
 
     def _conditioned(self, eqn: Equation, args: Sequence[Any], value: Any) -> Any:
         """The result with the conditions of the operands.
@@ -296,30 +294,8 @@ def uniform(array: np.ndarray) -> bool:
     return bool(array.size) and bool(np.all(array == array.flat[0]) or np.all(array != array))
 
 
-def as_closed(jaxpr: Any) -> ClosedJaxpr:
-    """A jaxpr with its constants."""
-    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
-
-
-def _needed(jaxpr: Any) -> list[bool]:
-    """Which equations the outputs depend on: dead code is not read."""
-    wanted = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    out = []
-    for equation in reversed(jaxpr.eqns):
-        used = any(v in wanted for v in equation.outvars)
-        out.append(used)
-        if used:
-            wanted |= {v for v in equation.invars if not isinstance(v, Literal)}
-    return out[::-1]
-
-
 def _constant(value: Any) -> Any:
-    own = isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
-    return Known(value if own else np.asarray(value))
-
-
-def _is_key(atom: Any) -> bool:
-    return bool(jax.numpy.issubdtype(atom.aval.dtype, jax.dtypes.extended))
+    return Known(value if is_key(value) else np.asarray(value))
 
 
 def _kind(aval: Any) -> str:

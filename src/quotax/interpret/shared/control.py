@@ -7,17 +7,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 
 from quotax.interpret.domain import Equation, Rule, Unreadable, concrete, is_known
+from quotax.interpret.tracing.jaxprs import as_closed
 
 
 def call(parameter: str) -> Rule:
     """Evaluate the jaxpr under this parameter: a call computes its body, whatever its derivative is declared to be."""
 
     def rule(eqn: Equation, args: list[Any]) -> list[Any]:
-        body = eqn.params[parameter]
-        return eqn.run(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), args)
+        return eqn.run(as_closed(eqn.params[parameter]), args)
 
     return rule
 

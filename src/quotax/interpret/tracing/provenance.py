@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Any
 
-_HERE = os.path.dirname(__file__)
+_HERE = os.path.dirname(os.path.dirname(__file__))
 
 
 def place(equation: Any) -> str | None:

@@ -24,11 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.fixed_sizes import DTYPES, nested
+from quotax.interpret.tracing.jaxprs import bare, bodies, is_key
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 
 _LOCK = threading.RLock()
@@ -266,9 +267,9 @@ def _function(name: str) -> Any:
 
 def _compared(jaxprs: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> None:
     """Collect the constants that differ between traces of the same operations, or refuse."""
-    open_ones = [j.jaxpr if isinstance(j, ClosedJaxpr) else j for j in jaxprs]
+    open_ones = [bare(j) for j in jaxprs]
     for consts in zip(*(j.consts for j in jaxprs if isinstance(j, ClosedJaxpr)), strict=True):
-        if any(not np.array_equal(np.asarray(consts[0]), np.asarray(c)) for c in consts[1:] if not _is_key(c)):
+        if any(not np.array_equal(np.asarray(consts[0]), np.asarray(c)) for c in consts[1:] if not is_key(c)):
             raise SizesMatter("an array is made of the float of a size")
     if len({len(b.eqns) for b in open_ones}) > 1:
         raise SizesMatter("the list of operations depends on the float of a size")
@@ -279,7 +280,7 @@ def _compared(jaxprs: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> N
             _collect(atoms, numbers)
         for key, value in equations[0].params.items():
             values = [e.params[key] for e in equations]
-            inner = [_closed(v) for v in values]
+            inner = [bodies(v) for v in values]
             if inner[0]:
                 for group in zip(*inner, strict=True):
                     _compared(group, numbers)
@@ -294,18 +295,3 @@ def _collect(atoms: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> Non
         values = tuple(float(np.asarray(a.val)) for a in atoms)
         if len(set(values)) > 1 and not all(v != v for v in values):
             numbers[id(atoms[0])] = values
-
-
-def bodies(value: Any) -> list[Any]:
-    """The jaxprs in a setting of an equation."""
-    parts = value if isinstance(value, (list, tuple)) else (value,)
-    return [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in parts if isinstance(p, (ClosedJaxpr, Jaxpr))]
-
-
-def _closed(value: Any) -> list[Any]:
-    parts = value if isinstance(value, (list, tuple)) else (value,)
-    return [p for p in parts if isinstance(p, (ClosedJaxpr, Jaxpr))]
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended)

@@ -3,7 +3,7 @@
 Sizes that coincide hide a wrong declaration: a bias declared along `y` instead of `h` fits wherever h = y, and what is
 found there is true of a model that nobody wrote. So sizes are unequal wherever they may be chosen (`unequal`). Where no
 unequal sizes are accepted, equal ones are moved apart axis by axis as far as the model allows (`coinciding`); the axes
-that stay together are the ones whose declaration is wrong, and `refusal` says so.
+that stay together are the ones whose declaration is wrong, and `accepted_sizes` says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import Model, sizes_text
 from quotax.errors import ArchitectureError
 
 Sizes = dict[str, int]
@@ -63,24 +63,33 @@ def unequal(base: Mapping[str, int]) -> Iterator[Sizes]:
                 yield _around(base, dict(zip(pair, (first, second), strict=True)) | {large: first * second})
 
 
-def refusal(
-    call: str, separation: Separation, specs: Sequence[ArraySpec], cause: ArchitectureError | None = None
-) -> ArchitectureError:
-    """What to say of a model whose axes have to be equal: which, where they are declared, and what to do."""
+def accepted_sizes(model: Model, call: str, cause: ArchitectureError) -> Sizes:
+    """Sizes at which a model is accepted that refuses every unequal one; where there are none, the error that says why.
+
+    A model whose axes have to be equal is refused too: which they are, where they are declared, and what to do.
+    """
+    separation = coinciding(model.trace, model.axis_names)
+    if separation is None:
+        raise ArchitectureError(
+            f"`{call}`: the model cannot be traced at any of the small sizes that were tried. "
+            f"Pass sizes that it accepts, as in sizes={{{', '.join(f'{a!r}: 4' for a in model.axis_names)}}}. {cause}"
+        ) from cause
+    if not separation.together:
+        return separation.sizes
     parts = []
     for axes in separation.together:
         names = _listed([repr(axis) for axis in axes])
-        at = ", ".join(f"{axis}={size}" for axis, size in separation.sizes.items())
+        carriers = {axis: [s for s in (*model.params, *model.inputs) if axis in s.axis_names] for axis in axes}
         carried = "; ".join(
-            f"{axis!r} is an axis of {_listed([f'{s.name} ({s.axes_text!r})' for s in specs if axis in s.axis_names])}"
-            for axis in axes
+            f"{axis!r} is an axis of {_listed([f'{s.name} ({s.axes_text!r})' for s in specs])}"
+            for axis, specs in carriers.items()
         )
         parts.append(
-            f"the model is accepted only where {names} have the same size, as at {at}. {carried}. If they are one "
-            "axis, declare one name for both; if not, one of these arrays is declared with the name of the other axis."
+            f"the model is accepted only where {names} have the same size, as at {sizes_text(separation.sizes)}. "
+            f"{carried}. If they are one axis, declare one name for both; if not, one of these arrays is declared with "
+            "the name of the other axis."
         )
-    text = f"`{call}`: {' Also, '.join(parts)}"
-    return ArchitectureError(f"{text} At unequal sizes: {cause}" if cause is not None else text)
+    raise ArchitectureError(f"`{call}`: {' Also, '.join(parts)} At unequal sizes: {cause}") from cause
 
 
 def _around(base: Mapping[str, int], chosen: Mapping[str, int]) -> Sizes:

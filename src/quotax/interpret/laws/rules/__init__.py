@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from quotax.interpret.laws.pointwise import generic
-from quotax.interpret.laws.rules import algebraic, loops, positions, reindexing, summation
+from quotax.interpret.laws.rules import algebraic, choices, loops, positions, reindexing, summation
 from quotax.interpret.laws.writing import Rule
+from quotax.interpret.tracing.jaxprs import CALLS
 from quotax.kernel.sheet import Extreme
 
 _ELEMENTWISE = (
@@ -15,8 +16,7 @@ _NEITHER = Extreme(None, None)
 _ORDERED = Extreme(ordered=True)
 
 RULES: dict[str, Rule] = {
-    **{name: loops.call("jaxpr") for name in ("jit", "remat2")},
-    **{name: loops.call("call_jaxpr") for name in ("closed_call", "call", "custom_jvp_call", "custom_vjp_call")},
+    **{name: loops.call(setting) for name, setting in CALLS.items()},
     **dict.fromkeys(("copy", "stop_gradient", "optimization_barrier", "name"), loops.identity),
     "reduce_precision": algebraic.rounded,
     "debug_print": loops.nothing,
@@ -42,7 +42,7 @@ RULES: dict[str, Rule] = {
     "dynamic_update_slice": positions.update_slice,
     "scatter": positions.scatter(keep=False),
     "scatter-add": positions.scatter(keep=True),
-    "select_n": algebraic.select,
+    "select_n": choices.select,
     "dot_general": summation.dot_general,
     "conv_general_dilated": summation.convolution,
     "reduce_sum": summation.reduce_sum,
@@ -69,20 +69,20 @@ RULES: dict[str, Rule] = {
     "mul": algebraic.product,
     "neg": algebraic.negative,
     "div": algebraic.quotient,
-    "max": algebraic.extreme,
-    "min": algebraic.extreme,
-    "clamp": algebraic.clamp,
+    "max": choices.extreme,
+    "min": choices.extreme,
+    "clamp": choices.clamp,
     "square": algebraic.fixed_power("2"),
     "sqrt": algebraic.fixed_power("1/2"),
     "rsqrt": algebraic.fixed_power("-1/2"),
     "integer_pow": algebraic.integer_power,
     "pow": algebraic.general_power,
     "convert_element_type": algebraic.convert,
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), algebraic.compare),
-    "is_finite": algebraic.finite,
-    "and": algebraic.conjunction,
-    "or": algebraic.disjunction,
-    "xor": algebraic.exclusive,
-    "not": algebraic.negation,
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), choices.compare),
+    "is_finite": choices.finite,
+    "and": choices.conjunction,
+    "or": choices.disjunction,
+    "xor": choices.exclusive,
+    "not": choices.negation,
     **dict.fromkeys(_ELEMENTWISE.split(), generic),
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.pointwise import one_number
-from quotax.interpret.laws.rules.algebraic import select
+from quotax.interpret.laws.rules.choices import select
 from quotax.interpret.laws.rules.reindexing import joined, picked, without
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
 from quotax.interpret.laws.writing import Equation

@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from quotax.interpret.jets.residues import PRIME, inverse
+
 ROOT = 12
 """Exponentials of k/12 times a base argument are integer powers."""
 
@@ -32,11 +34,10 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Towers:
+class RandomFunctions:
     """The random functions of one batch; `seeds` has one number per sample (equal where the parameters are equal)."""
 
     seeds: np.ndarray
-    prime: int
     bases: dict[tuple[str, int, int], tuple[int, Fraction]] = field(default_factory=dict)
 
     def free(self, function: str, argument: np.ndarray) -> np.ndarray:
@@ -45,9 +46,9 @@ class Towers:
         seeds = self.seeds.astype(np.uint64).reshape(-1, *(1,) * (argument.ndim - 1))
         with np.errstate(over="ignore"):
             key = _mixed(seeds * _GOLDEN + label)
-            return (
-                _mixed(key ^ _mixed(argument.astype(np.uint64) + label * _GOLDEN)) % np.uint64(self.prime - 1)
-            ).astype(np.int64) + 1
+            return (_mixed(key ^ _mixed(argument.astype(np.uint64) + label * _GOLDEN)) % np.uint64(PRIME - 1)).astype(
+                np.int64
+            ) + 1
 
     def positive(self, argument: np.ndarray) -> np.ndarray:
         """Indicator of argument > 0 (false at 0): opposite for opposite arguments, the same for positive multiples."""
@@ -60,8 +61,8 @@ class Towers:
         base, multiple = self._based("exp", argument)
         root = self.free("exp", base)
         power = multiple[..., 0] * ROOT // multiple[..., 1]
-        value = _power(root, np.abs(power), self.prime)
-        value = np.where(power < 0, _power(value, np.full_like(power, self.prime - 2), self.prime), value)
+        value = _power(root, np.abs(power))
+        value = np.where(power < 0, inverse(value), value)
         return np.where(argument == 0, 1, value)
 
     def _based(self, kind: str, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +72,7 @@ class Towers:
         base = np.empty(full.shape, np.int64)
         multiple = np.ones((*full.shape, 2), np.int64)
         flat, out, factor = full.reshape(samples, -1), base.reshape(samples, -1), multiple.reshape(samples, -1, 2)
-        residues = [(f, pow(f.numerator, -1, self.prime) * f.denominator % self.prime) for f in _MULTIPLES]
+        residues = [(f, pow(f.numerator, -1, PRIME) * f.denominator % PRIME) for f in _MULTIPLES]
         seen = self.bases
         for s in range(samples):
             seed = int(self.seeds[s])
@@ -80,7 +81,7 @@ class Towers:
                 if known is None:
                     # z = f * base for a base in the table: base = z / f
                     for f, back in residues[1:]:
-                        other = seen.get((kind, seed, z * back % self.prime))
+                        other = seen.get((kind, seed, z * back % PRIME))
                         if other is not None and (ROOT * f * other[1]).denominator == 1:
                             known = (other[0], f * other[1])
                             break
@@ -92,11 +93,11 @@ class Towers:
         return base, multiple
 
 
-def _power(base: np.ndarray, exponent: np.ndarray, prime: int) -> np.ndarray:
+def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """Entrywise power by repeated squaring."""
-    result, square, left = np.ones_like(base), base % prime, exponent.copy()
+    result, square, left = np.ones_like(base), base % PRIME, exponent.copy()
     while (left > 0).any():
-        result = np.where(left & 1, result * square % prime, result)
-        square = square * square % prime
+        result = np.where(left & 1, result * square % PRIME, result)
+        square = square * square % PRIME
         left >>= 1
     return result
