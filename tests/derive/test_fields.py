@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quotax_rows import ROWS
 
 import quotax as qx
-from quotax.derive.points.float_model import Running
+from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.vector_fields import dimensions, fields_at
 
 ACTIVATIONS = {
@@ -62,7 +62,7 @@ def test_whatever_is_returned_is_tangent_and_invariant(model):
     found = qx.derive(model, progress=lambda line: None)
     sizes = dict.fromkeys(model.axis_names, 3)
     trace = model.trace(sizes)
-    running = Running(trace)
+    running = FloatModel(trace)
     rng = np.random.default_rng(0)
     theta = 0.5 * running.point(rng)
     inputs = running.inputs(rng)

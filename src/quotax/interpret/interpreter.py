@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
-from quotax.interpret.domain import RANDOM, Equation, Rule, Unreadable, is_known
+from quotax.interpret.domain import RANDOM, Eqn, Rule, Unreadable, is_known
 from quotax.interpret.primitives import TABLE
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.jaxprs import CALLS, is_key
@@ -79,7 +79,7 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
     rule = _rule(name, domain)
     if rule is None:
         raise _refusal(name, domain, place(equation) or origin, None)
-    eqn = Equation(
+    eqn = Eqn(
         primitive,
         equation.params,
         tuple(atom.aval for atom in equation.invars),

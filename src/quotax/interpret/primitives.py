@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.interpret.domain import Equation, Rule, Unreadable
+from quotax.interpret.domain import Eqn, Rule, Unreadable
 from quotax.interpret.jets import rules as jets_rules
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity
@@ -50,7 +50,7 @@ class Row:
 _OVERFLOWING = ("add", "sub", "mul")
 
 
-def _check_overflow(eqn: Equation) -> None:
+def _check_overflow(eqn: Eqn) -> None:
     """Refuse arithmetic of values in integer types of few bits, or without a sign: it is no arithmetic of numbers."""
     dtype = eqn.outputs[0].dtype
     if jnp.issubdtype(dtype, jnp.integer) and (dtype.itemsize < 4 or jnp.issubdtype(dtype, jnp.unsignedinteger)):
@@ -58,7 +58,7 @@ def _check_overflow(eqn: Equation) -> None:
 
 
 def _combine(operation: str) -> Rule:
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         if operation in _OVERFLOWING:
             _check_overflow(eqn)
         return [eqn.domain.combine(operation, *args)]

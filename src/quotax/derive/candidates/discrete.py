@@ -16,7 +16,7 @@ from quotax.artifacts import ArraySpec, Certificate, Model, Trace
 from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, labels_of, symmetries
-from quotax.derive.points.float_model import Running
+from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry, written
 
@@ -57,7 +57,7 @@ class _Checker:
     """Runs the model at three points before and after a change of the parameters."""
 
     def __init__(self, trace: Trace) -> None:
-        self.running = running = Running(trace)
+        self.running = running = FloatModel(trace)
         self.shapes = {s.name: s.split_shape(trace.sizes) for s in trace.params}
         rng = np.random.default_rng(5)
         places = running.valued or ANYWHERE

@@ -12,7 +12,7 @@ import sympy as sp
 from quotax.artifacts import Model, Trace
 from quotax.derive.candidates.unnamed import Leftover
 from quotax.derive.found.dimensions import axis_symbol
-from quotax.derive.points.float_model import GAP, MOST_POINTS, Rank, Running, counted
+from quotax.derive.points.float_model import GAP, MOST_POINTS, FloatModel, Rank, counted
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions, fields_at
 from quotax.derive.points.where_defined import ANYWHERE
@@ -76,7 +76,7 @@ class Audit:
                 f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('rank', 'no rank')}. "
                 "Ask for an audit at other sizes."
             )
-        return surplus_directions(Running(self.trace), self.actions, self.rank, np.random.default_rng(seed))
+        return surplus_directions(FloatModel(self.trace), self.actions, self.rank, np.random.default_rng(seed))
 
     def __str__(self) -> str:
         """One line."""
@@ -107,7 +107,7 @@ def audit(
     unnamed = () if left is None or left.proved is None else (left.proved.at,)
     algebra, orbit = dimensions(actions, model.params, sizes, unnamed)
     seen = jacobian_rank(trace, total, orbit)
-    if seen.rank is not None and Running(trace).valued is None:
+    if seen.rank is not None and FloatModel(trace).valued is None:
         seen = Seen(None, seen.method, (), _missing(NOWHERE))
     unproved = 0 if left is None else sum(max(len(f.fields), 1) for f in left.unproved)
     return Audit(
@@ -175,7 +175,7 @@ def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> S
         pass
     # Signs that are drawn one by one allow every pattern: what they reach bounds what any point reaches.
     most = left if exact is None else min(left, exact)
-    running = Running(trace)
+    running = FloatModel(trace)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         found = running.rank(rng, most)
@@ -194,7 +194,7 @@ def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> S
     return Seen(found.value, method, inert)
 
 
-def _points(running: Running, found: Rank) -> str:
+def _points(running: FloatModel, found: Rank) -> str:
     where = f"largest of {found.points} points" if found.points > 1 else "one point"
     return f"spectral gap {found.gap:.1e}, {where}{running.smooth}"
 
@@ -235,7 +235,7 @@ def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int,
 
 
 def surplus_directions(
-    running: Running, actions: Sequence[Action], rank: int, rng: np.random.Generator
+    running: FloatModel, actions: Sequence[Action], rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Flat directions at a random point where the rank is the generic one, with those along the orbit projected out."""
     theta, flat = _flat(running, rank, rng)
@@ -251,7 +251,7 @@ def surplus_directions(
     return theta, flat
 
 
-def _flat(running: Running, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _flat(running: FloatModel, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A random point, and a basis of what the derivatives send to zero there."""
     places = running.smooth or ANYWHERE
     for _ in range(MOST_POINTS):

@@ -43,7 +43,7 @@ class Rank(NamedTuple):
     moving: np.ndarray
 
 
-class Running:
+class FloatModel:
     """One trace as the real function that it means, compiled in float64: casts and stopped gradients are read away."""
 
     def __init__(self, trace: Trace) -> None:

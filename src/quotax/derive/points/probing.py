@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.derive.points.float_model import REDRAWN, Running, nudged
+from quotax.derive.points.float_model import REDRAWN, FloatModel, nudged
 from quotax.derive.points.vector_fields import field_along
 from quotax.derive.points.where_defined import Places
 from quotax.symmetry import Action
@@ -69,7 +69,7 @@ def probe(trace: Trace, actions: Sequence[Action], seed: int = 5) -> Probe:
     independent with overwhelming probability, also when all of them move few parameters.
     """
     rng = np.random.default_rng(seed)
-    products = _Products(Running(trace))
+    products = _Products(FloatModel(trace))
     along = lambda which, at, xi: field_along(actions[which], trace.params, trace.sizes, at, xi)
     with warnings.catch_warnings(), jax.enable_x64(True):
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -132,7 +132,7 @@ class _Point:
     inputs: list[np.ndarray]
     gradients: list[np.ndarray]
 
-    def still(self, running: Running) -> set[str]:
+    def still(self, running: FloatModel) -> set[str]:
         """Parameters whose derivatives are zero or change by themselves when the point is nudged."""
         ends = np.cumsum(running.sizes)[:-1]
         names = set()
@@ -147,7 +147,7 @@ class _Point:
 class _Products:
     """J v and J'u of one model, each compiled once."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: FloatModel) -> None:
         self.running = running
         self.places = running.valued
         outputs = running.outputs

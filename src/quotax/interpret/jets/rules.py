@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.interpret.domain import Equation, Rule, Unreadable, concrete
+from quotax.interpret.domain import Eqn, Rule, Unreadable, concrete
 from quotax.interpret.jets.domain import Jet, JetDomain
 from quotax.interpret.jets.residues import PRIME, inverse
 from quotax.interpret.shared.movement import movement
@@ -28,7 +28,7 @@ Scalar = Callable[[JetDomain, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def smooth(function: Scalar) -> Rule:
     """Apply a function of one argument, entry by entry."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         domain, jet = eqn.domain, eqn.domain.lift(args[0])
         domain.finite(jet)
         value, slope = function(domain, jet.values.astype(np.int64))
@@ -37,14 +37,14 @@ def smooth(function: Scalar) -> Rule:
     return rule
 
 
-def negate(eqn: Equation, args: list[Any]) -> list[Any]:
+def negate(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The opposite, also of infinite constants."""
     jet = eqn.domain.lift(args[0])
     infinite = None if jet.infinite is None else -jet.infinite
     return [eqn.domain.record(-jet.values % PRIME, [(jet, lambda w: -w % PRIME)], infinite)]
 
 
-def divide(eqn: Equation, args: list[Any]) -> list[Any]:
+def divide(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A quotient of reals."""
     if np.issubdtype(np.dtype(eqn.outputs[0].dtype), np.integer):
         raise Unreadable("it divides integers that depend on the parameters or inputs", _REALS)
@@ -59,7 +59,7 @@ def divide(eqn: Equation, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (a, over), (b, -value * over % PRIME))]
 
 
-def exponential(eqn: Equation, args: list[Any]) -> list[Any]:
+def exponential(eqn: Eqn, args: list[Any]) -> list[Any]:
     """e^z, and zero at minus infinity."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     value = domain.functions.exponential(jet.values)
@@ -221,7 +221,7 @@ def _constant(domain: JetDomain, name: str) -> np.ndarray:
     return np.asarray(sum(ord(c) * 7919**i for i, c in enumerate(name)) % PRIME, np.int64)
 
 
-def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Eqn, args: list[Any]) -> list[Any]:
     """z^n for a constant integer n."""
     domain, jet, n = eqn.domain, eqn.domain.lift(args[0]), int(eqn.params["y"])
     return [_integer_power(domain, jet, n)]
@@ -239,7 +239,7 @@ def _integer_power(domain: JetDomain, jet: Jet, n: int) -> Jet:
     return domain.entrywise(value, (jet, n * lower % PRIME if n != 0 else np.zeros_like(z)))
 
 
-def power(eqn: Equation, args: list[Any]) -> list[Any]:
+def power(eqn: Eqn, args: list[Any]) -> list[Any]:
     """z^y: an integer power where y is a constant integer, else v with d log v = y d log z + log z d y."""
     domain = eqn.domain
     exponent = concrete(domain, args[1])
@@ -263,7 +263,7 @@ def power(eqn: Equation, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (z, value * yv % PRIME * over % PRIME), (y, value * logarithm % PRIME))]
 
 
-def angle(eqn: Equation, args: list[Any]) -> list[Any]:
+def angle(eqn: Eqn, args: list[Any]) -> list[Any]:
     """atan2(y, x): slopes x / (x^2 + y^2) and -y / (x^2 + y^2)."""
     domain = eqn.domain
     y, x = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
@@ -277,7 +277,7 @@ def angle(eqn: Equation, args: list[Any]) -> list[Any]:
 # --- what compares
 
 
-def absolute(eqn: Equation, args: list[Any]) -> list[Any]:
+def absolute(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Z or -z, by the sign that is drawn for z."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     domain.finite(jet)
@@ -286,7 +286,7 @@ def absolute(eqn: Equation, args: list[Any]) -> list[Any]:
     return [domain.entrywise(sign * jet.values % PRIME, (jet, sign))]
 
 
-def sign(eqn: Equation, args: list[Any]) -> list[Any]:
+def sign(eqn: Eqn, args: list[Any]) -> list[Any]:
     """1 or -1 (0 at zero), slope zero."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
@@ -296,7 +296,7 @@ def sign(eqn: Equation, args: list[Any]) -> list[Any]:
 def stair(name: str) -> Rule:
     """Rounding: a free value with slope zero."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         jet = eqn.domain.lift(args[0])
         eqn.domain.opaque = True
         return [Jet(eqn.domain.functions.free(name, jet.values))]
@@ -307,7 +307,7 @@ def stair(name: str) -> Rule:
 def relation(name: str) -> Rule:
     """A comparison: drawn for the difference, decided where the difference is zero by construction."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         domain = eqn.domain
         a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
         if a.truth and b.truth:
@@ -326,7 +326,7 @@ def relation(name: str) -> Rule:
     return rule
 
 
-def negation(eqn: Equation, args: list[Any]) -> list[Any]:
+def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Not."""
     jet = eqn.domain.lift(args[0])
     if not jet.truth:
@@ -334,13 +334,13 @@ def negation(eqn: Equation, args: list[Any]) -> list[Any]:
     return [Jet(~jet.values)]
 
 
-def finite(eqn: Equation, args: list[Any]) -> list[Any]:
+def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Everything is finite but infinite constants."""
     jet = eqn.domain.lift(args[0])
     return [Jet(np.ones(jet.values.shape, bool) if jet.infinite is None else jet.infinite == 0)]
 
 
-def convert(eqn: Equation, args: list[Any]) -> list[Any]:
+def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Change of type: truth becomes 1 or 0; a real that becomes an integer is refused."""
     source, target = (np.dtype(aval.dtype) for aval in (eqn.inputs[0], eqn.outputs[0]))
     jet = eqn.domain.lift(args[0])
@@ -353,7 +353,7 @@ def convert(eqn: Equation, args: list[Any]) -> list[Any]:
     return [jet]
 
 
-def select(eqn: Equation, args: list[Any]) -> list[Any]:
+def select(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`select_n`: a move when the choice is constant, else by the truth values drawn."""
     which, *cases = args
     if concrete(eqn.domain, which) is not None:
@@ -369,7 +369,7 @@ def select(eqn: Equation, args: list[Any]) -> list[Any]:
     return [domain.choose(test, yes, no)]
 
 
-def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
+def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`min(max(x, low), high)`."""
     low, x, high = args
     return [eqn.domain.combine("min", eqn.domain.combine("max", x, low), high)]

@@ -41,7 +41,7 @@ LINEAR = frozenset(_LINEAR.split())
 """Primitives that keep an infinity one, or make it no number."""
 BODIES = (*CALLS, "scan", "while", "cond")
 """Primitives that run another jaxpr."""
-Rule = Callable[["Equation", list[Any]], list[Any]]
+Rule = Callable[["Eqn", list[Any]], list[Any]]
 
 
 @dataclass
@@ -154,9 +154,7 @@ class Writer:
         rule = self.rules.get(name)
         if rule is None:
             raise NoLaw(f"`{name}` at {where} has no law")
-        eqn = Equation(
-            equation.primitive, equation.params, tuple(a.aval for a in equation.invars), outputs, self, where
-        )
+        eqn = Eqn(equation.primitive, equation.params, tuple(a.aval for a in equation.invars), outputs, self, where)
         before = len(self.algebra.atoms.made)
         try:
             results = rule(eqn, args)
@@ -177,7 +175,7 @@ class Writer:
         outvars = equation.outvars
         return [Known(a if is_key(v) else np.asarray(a)) for v, a in zip(outvars, found, strict=True)]
 
-    def _conditioned(self, eqn: Equation, args: Sequence[Any], value: Any) -> Any:
+    def _conditioned(self, eqn: Eqn, args: Sequence[Any], value: Any) -> Any:
         """The result with the conditions of the operands.
 
         What is no real number (a truth value, a position) has a value where its operands have none, so conditions
@@ -206,8 +204,8 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Equation:
-    """One equation as a rule sees it."""
+class Eqn:
+    """One equation of a jaxpr as a rule sees it."""
 
     primitive: Any
     params: Mapping[str, Any]

@@ -8,20 +8,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.interpret.domain import Equation, Rule, Unreadable, concrete, is_known
+from quotax.interpret.domain import Eqn, Rule, Unreadable, concrete, is_known
 from quotax.interpret.tracing.jaxprs import as_closed
 
 
 def call(parameter: str) -> Rule:
     """Evaluate the jaxpr under this parameter: a call computes its body, whatever its derivative is declared to be."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         return eqn.run(as_closed(eqn.params[parameter]), args)
 
     return rule
 
 
-def scan(eqn: Equation, args: list[Any]) -> list[Any]:
+def scan(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Unroll at the traced length."""
     p, domain = eqn.params, eqn.domain
     consts, carry = args[: p["num_consts"]], args[p["num_consts"] : p["num_consts"] + p["num_carry"]]
@@ -53,7 +53,7 @@ def _stack(domain: Any, rows: list[Any], aval: Any, reverse: bool) -> Any:
     return domain.take(rows, np.arange(int(np.prod(aval.shape, dtype=np.int64))).reshape(aval.shape))
 
 
-def while_loop(eqn: Equation, args: list[Any]) -> list[Any]:
+def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Unroll a loop whose condition is constant at every turn, such as a counter."""
     p = eqn.params
     test, body = args[: p["cond_nconsts"]], args[p["cond_nconsts"] : p["cond_nconsts"] + p["body_nconsts"]]
@@ -71,7 +71,7 @@ def while_loop(eqn: Equation, args: list[Any]) -> list[Any]:
         carry = eqn.run(p["body_jaxpr"], [*body, *carry])
 
 
-def branch(eqn: Equation, args: list[Any]) -> list[Any]:
+def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Evaluate the branch that a constant index names."""
     index = concrete(eqn.domain, args[0])
     if index is None:
@@ -85,7 +85,7 @@ def branch(eqn: Equation, args: list[Any]) -> list[Any]:
 def rewritten(function: Callable[..., Any]) -> Rule:
     """Read a primitive as the jaxpr of `function(params, *operands)`, in primitives that have rows of their own."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         operands = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in eqn.inputs]
         return eqn.run(jax.make_jaxpr(lambda *xs: function(eqn.params, *xs))(*operands), args)
 

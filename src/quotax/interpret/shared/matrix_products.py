@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.interpret.domain import POSITIONS, Equation, Rule, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete
 
 
 def positions(shape: tuple[int, ...]) -> np.ndarray:
@@ -18,7 +18,7 @@ def positions(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def dot_general(eqn: Equation, args: list[Any]) -> list[Any]:
+def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Batched contraction: move to `(batch, left, sum)` and `(batch, sum, right)`.
 
     JAX's output has the batch axes first, then the left's free axes, then the right's.
@@ -61,7 +61,7 @@ def windows(
     return views[(*(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in window_dilation))]
 
 
-def conv_general_dilated(eqn: Equation, args: list[Any]) -> list[Any]:
+def conv_general_dilated(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Convolution (a correlation: the kernel is not flipped) as the product of patches with kernels, group by group.
 
     Feature groups split the input's channels, batch groups split the batch; both split the output's channels.
@@ -107,7 +107,7 @@ def scatter(operation: str, unit: float | None, finish: str) -> Rule:
     operand's own entry stands for "no update".
     """
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         operand, where, updates = args
         known = concrete(eqn.domain, where)
         if known is None:

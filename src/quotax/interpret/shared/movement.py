@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.interpret.domain import POSITIONS, Equation, Rule, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete
 
 
 def _broadcast_in_dim(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ def run_plain(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray
 def movement(*controls: int, rest: bool = False) -> Rule:
     """The rule of a move; `controls` are operands that say where and must be constant (`rest`: and all later ones)."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         numbered, pool = number(eqn, args, controls, rest)
         return [eqn.domain.take(pool, index) for index in move(eqn, numbered, pool)]
 
@@ -79,7 +79,7 @@ def is_control(position: int, controls: tuple[int, ...], rest: bool) -> bool:
     return position in controls or (rest and position > controls[-1])
 
 
-def number(eqn: Equation, args: list[Any], controls: tuple[int, ...], rest: bool) -> tuple[list[np.ndarray], list[Any]]:
+def number(eqn: Eqn, args: list[Any], controls: tuple[int, ...], rest: bool) -> tuple[list[np.ndarray], list[Any]]:
     """The operands with each data entry replaced by its number, and the pool that the numbers point into."""
     numbered, pool, count = [], [], 0
     for position, (arg, aval) in enumerate(zip(args, eqn.inputs, strict=True)):
@@ -96,7 +96,7 @@ def number(eqn: Equation, args: list[Any], controls: tuple[int, ...], rest: bool
     return numbered, pool
 
 
-def move(eqn: Equation, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarray]:
+def move(eqn: Eqn, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarray]:
     """Run the primitive on numbers; a gather that may fall outside adds its fill value to the pool."""
     params = dict(eqn.params)
     if eqn.primitive.name == "gather" and params["mode"] == GatherScatterMode.FILL_OR_DROP:
@@ -107,7 +107,7 @@ def move(eqn: Equation, numbered: list[np.ndarray], pool: list[Any]) -> list[np.
     return run_plain(eqn.primitive, params, numbered)
 
 
-def gather_fill(eqn: Equation) -> np.ndarray:
+def gather_fill(eqn: Eqn) -> np.ndarray:
     """What a gather in fill mode puts where an index is out of bounds: JAX's defaults."""
     dtype, fill = np.dtype(eqn.inputs[0].dtype), eqn.params["fill_value"]
     if fill is None:
@@ -120,11 +120,11 @@ def gather_fill(eqn: Equation) -> np.ndarray:
     return np.asarray(fill, dtype)
 
 
-def identity(eqn: Equation, args: list[Any]) -> list[Any]:
+def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The outputs are the inputs."""
     return list(args)
 
 
-def nothing(eqn: Equation, args: list[Any]) -> list[Any]:
+def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
     """No outputs: printing and other effects say nothing about the function."""
     return []

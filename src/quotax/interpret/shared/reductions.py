@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.interpret.domain import Equation, Rule
+from quotax.interpret.domain import Eqn, Rule
 from quotax.interpret.shared.matrix_products import positions, windows
 
 _UNIT = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}
@@ -18,7 +18,7 @@ _UNIT = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}
 def reduction(operation: str) -> Rule:
     """Reduce the equation's `axes`: move them last, merge them, fold."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         axes = [int(axis) for axis in eqn.params["axes"]]
         kept = [axis for axis in range(len(eqn.inputs[0].shape)) if axis not in axes]
         count = int(np.prod([eqn.inputs[0].shape[axis] for axis in axes], dtype=np.int64))
@@ -31,7 +31,7 @@ def reduction(operation: str) -> Rule:
 def running(operation: str) -> Rule:
     """Running reduction along `axis`: each entry is combined with what came before it."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         axis, domain = eqn.params["axis"], eqn.domain
         index = np.moveaxis(positions(eqn.shape), axis, 0)
         order = index[::-1] if eqn.params["reverse"] else index
@@ -55,7 +55,7 @@ def cumlogsumexp(params: Mapping[str, Any], x: Any) -> Any:
 def pooling(operation: str) -> Rule:
     """Reduce each position of a sliding window; what lies outside is the operation's unit."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         p = eqn.params
         index = positions(eqn.inputs[0].shape)
         names = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")

@@ -9,7 +9,7 @@ that stay together are the ones whose declaration is wrong, and `accepted_sizes`
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quotax.artifacts import Model, sizes_text
@@ -31,15 +31,14 @@ class Separation(NamedTuple):
     together: tuple[tuple[str, ...], ...]
 
 
-def coinciding(trace: Traced, axes: Sequence[str], starts: Iterable[Mapping[str, int]] = ()) -> Separation | None:
+def coinciding(trace: Traced, axes: Sequence[str]) -> Separation | None:
     """Where a model can be traced at all with axes of equal size, and which axes have to be equal there.
 
-    `starts` are assignments to try before those in which all axes are equal. None when nothing is accepted. An empty
-    `together` means that the sizes found are unequal after all.
+    None when nothing is accepted. An empty `together` means that the sizes found are unequal after all.
     """
-    for start in (*starts, *(dict.fromkeys(axes, size) for size in EQUAL)):
-        if _accepted(trace, dict(start)):
-            return _apart(trace, dict(start))
+    for size in EQUAL:
+        if _accepted(trace, dict.fromkeys(axes, size)):
+            return _apart(trace, dict.fromkeys(axes, size))
     return None
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from quotax.interpret.laws.pointwise import generic, one_number, opaque, operands, variables
+from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.tensors import NoLaw, Tensor
-from quotax.interpret.laws.writing import OPEN, Equation
+from quotax.interpret.laws.writing import OPEN, Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Poly, Term, rational, sign_of
 from quotax.kernel.sheet import Function, Guard, definitions, named_sum, node
@@ -25,13 +25,13 @@ _COUNTING = ("iota", "tokens", "size", "delta", "selection", "const")
 """Kinds of atoms that positions are made of."""
 
 
-def result(eqn: Equation, value: Tensor, poly: Poly) -> Tensor:
+def result(eqn: Eqn, value: Tensor, poly: Poly) -> Tensor:
     """A sum of reals gets a name; positions stay written out, so that they can be read."""
     out = replace(value, poly=poly, compared=(), source=None)
     return eqn.writer.settled(out) if eqn.out_kind == "f" else out
 
 
-def counts(eqn: Equation, args: Sequence[Any]) -> bool:
+def counts(eqn: Eqn, args: Sequence[Any]) -> bool:
     """Whether a sum or product of integers is one of positions in a type that holds them; else it may overflow."""
     if eqn.out_kind != "i":
         return True
@@ -51,7 +51,7 @@ def counts(eqn: Equation, args: Sequence[Any]) -> bool:
 def linear(scale: int) -> Any:
     """`a + scale * b`."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         if not counts(eqn, args):
             return opaque(eqn, args)
         left, right = operands(eqn, args)
@@ -61,7 +61,7 @@ def linear(scale: int) -> Any:
     return rule
 
 
-def _in_range(eqn: Equation, poly: Poly) -> bool:
+def _in_range(eqn: Eqn, poly: Poly) -> bool:
     """Whether a difference is one in its type: without a sign there is nothing below zero."""
     if eqn.out_kind != "i" or not str(eqn.outputs[0].dtype).startswith("u"):
         return True
@@ -69,7 +69,7 @@ def _in_range(eqn: Equation, poly: Poly) -> bool:
     return found is not None and found[0].nonnegative
 
 
-def negative(eqn: Equation, args: list[Any]) -> list[Any]:
+def negative(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`-a`."""
     if not counts(eqn, args):
         return opaque(eqn, args)
@@ -77,7 +77,7 @@ def negative(eqn: Equation, args: list[Any]) -> list[Any]:
     return [replace(args[0], poly=poly, compared=())] if _in_range(eqn, poly) else opaque(eqn, args)
 
 
-def product(eqn: Equation, args: list[Any]) -> list[Any]:
+def product(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a b` at each place."""
     if not counts(eqn, args):
         return opaque(eqn, args)
@@ -91,7 +91,7 @@ def product(eqn: Equation, args: list[Any]) -> list[Any]:
     return [out]
 
 
-def quotient(eqn: Equation, args: list[Any]) -> list[Any]:
+def quotient(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a / b`; of integers, a function without laws of its own."""
     if eqn.out_kind == "i":
         return opaque(eqn, args)
@@ -101,7 +101,7 @@ def quotient(eqn: Equation, args: list[Any]) -> list[Any]:
     return [replace(out, assumed=out.assumed | inverse.assumed)]
 
 
-def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a ** n`."""
     if eqn.out_kind == "i":
         return opaque(eqn, args)
@@ -111,7 +111,7 @@ def integer_power(eqn: Equation, args: list[Any]) -> list[Any]:
 def fixed_power(exponent: str) -> Any:
     """`a ** exponent` for a primitive that says so."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         if eqn.out_kind == "i":
             return opaque(eqn, args)
         return [power(eqn, eqn.writer.tensor(args[0]), Fraction(exponent))]
@@ -119,7 +119,7 @@ def fixed_power(exponent: str) -> Any:
     return rule
 
 
-def general_power(eqn: Equation, args: list[Any]) -> list[Any]:
+def general_power(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a ** b`: by the laws of powers when b is one number."""
     found = one_number(eqn, args[1])
     if found is not None and np.isfinite(found) and isinstance(args[0], Tensor) and eqn.shape(1) == ():
@@ -129,7 +129,7 @@ def general_power(eqn: Equation, args: list[Any]) -> list[Any]:
     return generic(eqn, args)
 
 
-def power(eqn: Equation, value: Tensor, exponent: Fraction) -> Tensor:
+def power(eqn: Eqn, value: Tensor, exponent: Fraction) -> Tensor:
     """A power of a tensor: multiplied out, or an entry of one atom to that power."""
     algebra = eqn.algebra
     if exponent == 0:  # one, even where the base is no number
@@ -226,7 +226,7 @@ def _never_zero(algebra: Algebra, poly: Poly) -> bool:
     return False
 
 
-def _entry_power(eqn: Equation, poly: Poly, exponent: Fraction) -> Poly:
+def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
     """One term to a power factor by factor where that is allowed; anything longer as one atom.
 
     `(a b)^p = a^p b^p` for whole p, and for any p where both are not negative. `(a^q)^p = a^(qp)` likewise: for the
@@ -258,7 +258,7 @@ def _one_entry(term: Term) -> bool:
     return len(term) == 1 and term[0][2] == 1
 
 
-def convert(eqn: Equation, args: list[Any]) -> list[Any]:
+def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Change of type: nothing for reals, for truth values as 0 and 1, and for integers as reals or longer integers."""
     before, after = eqn.inputs[0].dtype, eqn.outputs[0].dtype
     kinds = eqn.kind(0), eqn.out_kind
@@ -278,13 +278,13 @@ def convert(eqn: Equation, args: list[Any]) -> list[Any]:
     return opaque(eqn, args)
 
 
-def rounded(eqn: Equation, args: list[Any]) -> list[Any]:
+def rounded(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Fewer digits, which is nothing for reals."""
     eqn.writer.casts += 1
     return list(args)
 
 
-def _fits(eqn: Equation, value: Any, dtype: Any) -> bool:
+def _fits(eqn: Eqn, value: Any, dtype: Any) -> bool:
     """Whether positions are known to fit; those of ordinary length do in 32 bits, which is said."""
     if not isinstance(value, Tensor):
         return False

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.interpret.laws.pointwise import generic, infinity, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.algebraic import multiple, result
+from quotax.interpret.laws.rules.pointwise import generic, infinity, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, token_selection, top_place
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
-from quotax.interpret.laws.writing import Equation
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational
 from quotax.kernel.sheet import Extreme, Function, Guard, definitions, node
@@ -23,7 +23,7 @@ from quotax.kernel.sizes import ZERO
 # --- truth values
 
 
-def conjunction(eqn: Equation, args: list[Any]) -> list[Any]:
+def conjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a and b` of truth values is their product."""
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
@@ -31,17 +31,17 @@ def conjunction(eqn: Equation, args: list[Any]) -> list[Any]:
     return [replace(left, poly=eqn.algebra.multiply(left.poly, right.poly), compared=())]
 
 
-def disjunction(eqn: Equation, args: list[Any]) -> list[Any]:
+def disjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a or b` is `a + b - a b`."""
     return _both(eqn, args, -1)
 
 
-def exclusive(eqn: Equation, args: list[Any]) -> list[Any]:
+def exclusive(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`a xor b` is `a + b - 2 a b`."""
     return _both(eqn, args, -2)
 
 
-def _both(eqn: Equation, args: list[Any], times: int) -> list[Any]:
+def _both(eqn: Eqn, args: list[Any], times: int) -> list[Any]:
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
     algebra = eqn.algebra
@@ -50,14 +50,14 @@ def _both(eqn: Equation, args: list[Any], times: int) -> list[Any]:
     return [replace(left, poly=poly, compared=())]
 
 
-def negation(eqn: Equation, args: list[Any]) -> list[Any]:
+def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`not a` is `1 - a`."""
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
     return [replace(args[0], poly=eqn.algebra.add(UNIT, args[0].poly, -1))]
 
 
-def finite(eqn: Equation, args: list[Any]) -> list[Any]:
+def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Every real number is finite: true, guarded by the conditions under which the operand is a number."""
     value = eqn.writer.tensor(args[0])
     if _infinite(eqn.algebra, value.poly):
@@ -75,7 +75,7 @@ def _infinite(algebra: Algebra, poly: Poly) -> bool:
 # --- comparisons and choices
 
 
-def extreme(eqn: Equation, args: list[Any]) -> list[Any]:
+def extreme(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`max` and `min`; an infinite bound is no bound, and positions may be known to be in order."""
     smaller = eqn.primitive.name == "min"
     worst = np.inf if smaller else -np.inf
@@ -99,7 +99,7 @@ def _order_of(algebra: Algebra, left: Poly, right: Poly) -> int | None:
     return 1 if found[0].positive else None
 
 
-def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
+def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Clamping between bounds, which does nothing to positions that are known to be in them."""
     low, value, high = operands(eqn, args)
     over, under = _order_of(eqn.algebra, low.poly, value.poly), _order_of(eqn.algebra, value.poly, high.poly)
@@ -108,7 +108,7 @@ def clamp(eqn: Equation, args: list[Any]) -> list[Any]:
     return generic(eqn, args)
 
 
-def compare(eqn: Equation, args: list[Any]) -> list[Any]:
+def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Comparisons: of positions where it is known, of tokens and ramps with ramps a selection, else a function."""
     name, algebra = eqn.primitive.name, eqn.algebra
     left, right = operands(eqn, args)
@@ -151,7 +151,7 @@ def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | Non
     return None
 
 
-def _one_hot(eqn: Equation, poly: Poly, ramp: Poly) -> Poly | None:
+def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
     algebra = eqn.algebra
     if len(ramp) != 1:
@@ -178,7 +178,7 @@ def _one_hot(eqn: Equation, poly: Poly, ramp: Poly) -> Poly | None:
     return None
 
 
-def select(eqn: Equation, args: list[Any]) -> list[Any]:
+def select(eqn: Eqn, args: list[Any]) -> list[Any]:
     """`where`: `p a + (1 - p) b`; next to an infinite alternative, a mask."""
     which, *cases = args
     number = one_number(eqn, which)
@@ -205,14 +205,14 @@ def select(eqn: Equation, args: list[Any]) -> list[Any]:
     return [replace(out, assumed=assumed, guards=guards)]
 
 
-def _infinite_value(eqn: Equation, given: Any, poly: Poly) -> float | None:
+def _infinite_value(eqn: Eqn, given: Any, poly: Poly) -> float | None:
     if isinstance(given, Known):
         found = one_number(eqn, given)
         return float(found) if found is not None and not np.isfinite(found) else None
     return infinity(eqn, poly)
 
 
-def _guards(eqn: Equation, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[Guard]:
+def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[Guard]:
     """What a choice makes of conditions.
 
     Where the predicate is not moved, a point and its image choose the same case, and a condition of the other is not
@@ -248,12 +248,12 @@ def _fixed(algebra: Algebra, poly: Poly) -> bool:
     return True
 
 
-def _closed(eqn: Equation, poly: Poly) -> Poly:
+def _closed(eqn: Eqn, poly: Poly) -> Poly:
     """The polynomial in slots: a guard is about all its entries."""
     return eqn.algebra.in_slots(poly, eqn.algebra.free_in(poly))
 
 
-def _masked(eqn: Equation, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequence[float | None]) -> Poly:
+def _masked(eqn: Eqn, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequence[float | None]) -> Poly:
     """`x` where kept and infinite elsewhere: a function through which a finite shift and a positive factor pass."""
     if all(f is not None for f in filled):
         if filled[0] == filled[1]:

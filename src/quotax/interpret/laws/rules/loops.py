@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.pointwise import one_number
 from quotax.interpret.laws.rules.choices import select
+from quotax.interpret.laws.rules.pointwise import one_number
 from quotax.interpret.laws.rules.reindexing import joined, picked, without
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
-from quotax.interpret.laws.writing import Equation
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Index
 from quotax.kernel.polynomials import slot
@@ -28,17 +28,17 @@ def call(parameter: str) -> Any:
     return lambda eqn, args: eqn.run(eqn.params[parameter], args)
 
 
-def identity(eqn: Equation, args: list[Any]) -> list[Any]:
+def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The operands themselves."""
     return list(args)
 
 
-def nothing(eqn: Equation, args: list[Any]) -> list[Any]:
+def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
     """No outputs."""
     return []
 
 
-def branch(eqn: Equation, args: list[Any]) -> list[Any]:
+def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The branch that a constant index names, or a choice between two."""
     index, *rest = args
     bodies = eqn.params["branches"]
@@ -59,7 +59,7 @@ def branch(eqn: Equation, args: list[Any]) -> list[Any]:
     return out
 
 
-def _chosen(eqn: Equation, tests: list[Any], results: list[Any]) -> list[Any]:
+def _chosen(eqn: Eqn, tests: list[Any], results: list[Any]) -> list[Any]:
     """Results with the guards of what decided that it is these."""
     guards = frozenset().union(*(t.guards for t in tests if isinstance(t, Tensor)))
     if not guards:
@@ -67,7 +67,7 @@ def _chosen(eqn: Equation, tests: list[Any], results: list[Any]) -> list[Any]:
     return [replace(v, guards=v.guards | guards) for v in map(eqn.writer.tensor, results)]
 
 
-def while_loop(eqn: Equation, args: list[Any]) -> list[Any]:
+def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A loop whose condition is constant at every turn, unrolled."""
     p = eqn.params
     first = p["cond_nconsts"]
@@ -86,7 +86,7 @@ def while_loop(eqn: Equation, args: list[Any]) -> list[Any]:
     raise NoLaw(f"it turns more than {_TURNS} times")
 
 
-def scan(eqn: Equation, args: list[Any]) -> list[Any]:
+def scan(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Unrolled when it is short and has a fixed length, a recurrence otherwise."""
     p = eqn.params
     length = tensors.extent(p["length"])
@@ -97,7 +97,7 @@ def scan(eqn: Equation, args: list[Any]) -> list[Any]:
     return _recurrence(eqn, consts, carry, sequences, length)
 
 
-def _unrolled(eqn: Equation, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
+def _unrolled(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
     p = eqn.params
     collected: list[list[Any]] = [[] for _ in eqn.outputs[p["num_carry"] :]]
     order = range(length)
@@ -119,13 +119,13 @@ def _unrolled(eqn: Equation, consts: list[Any], carry: list[Any], sequences: lis
     return [*carry, *stacked]
 
 
-def _row(eqn: Equation, xs: Any, time: int) -> Any:
+def _row(eqn: Eqn, xs: Any, time: int) -> Any:
     if isinstance(xs, Known):
         return Known(xs.array[time])
     return without(eqn, picked(eqn, xs, 0, Size.of(time), 1, ONE), 0)
 
 
-def _recurrence(eqn: Equation, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
+def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
     """`C[0] = init`, `C[t + 1] = body(C[t], x[t])`: the carry is one tensor with an index of time.
 
     Time is a free index of everything in the body, so nothing that depends on it can pass for a constant.

@@ -12,7 +12,7 @@ from jax.lax import GatherScatterMode
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.reindexing import at_index, embedded, merged, picked, renumbered
 from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
-from quotax.interpret.laws.writing import Equation
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Fixed, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly
@@ -115,7 +115,7 @@ def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size:
     return algebra.atoms.make(key, "selection", name, [*rows, size], data=poly, **facts)
 
 
-def hit(eqn: Equation, poly: Poly, column: Index, strict: bool) -> Poly:
+def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     """`[poly = column]`, whatever the polynomial is; `strict` says that it is known to be in bounds."""
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
@@ -136,7 +136,7 @@ def hit(eqn: Equation, poly: Poly, column: Index, strict: bool) -> Poly:
     return algebra.entry(made, (*labels, column))
 
 
-def top_place(eqn: Equation, poly: Poly, column: Index) -> Poly | None:
+def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
     algebra = eqn.algebra
     if len(poly) != 1:
@@ -183,7 +183,7 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     return True
 
 
-def read_at(eqn: Equation, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
+def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
     """Dimension `d` read at the position that a polynomial says; it has size one then."""
     size = tensors.whole(value.dims[d])
     if size == ONE:
@@ -205,7 +205,7 @@ def read_at(eqn: Equation, value: Tensor, d: int, poly: Poly, strict: bool) -> T
     return eqn.writer.settled(replace(shifted, poly=poly, compared=()))
 
 
-def gather(eqn: Equation, args: list[Any]) -> list[Any]:
+def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A gather is linear in its operand: it reads at positions, whole windows where they start at a known place."""
     writer, algebra = eqn.writer, eqn.algebra
     operand, where = writer.tensor(args[0]), writer.tensor(args[1])
@@ -253,7 +253,7 @@ def gather(eqn: Equation, args: list[Any]) -> list[Any]:
     return [merged([where], writer.settled(replace(out, compared=())))]
 
 
-def _component(eqn: Equation, where: Tensor, component: int, vector: int) -> Poly:
+def _component(eqn: Eqn, where: Tensor, component: int, vector: int) -> Poly:
     """One component of the vectors of positions."""
     mapping: dict[Any, Index] = {}
     for f, size in enumerate(where.dims[vector]):
@@ -263,7 +263,7 @@ def _component(eqn: Equation, where: Tensor, component: int, vector: int) -> Pol
     return eqn.algebra.substitute(where.poly, mapping)
 
 
-def _clipped(eqn: Equation, poly: Poly, size: Size) -> Poly:
+def _clipped(eqn: Eqn, poly: Poly, size: Size) -> Poly:
     """A constant position that is clipped to the dimension, where the mode says so."""
     start = as_size(eqn.algebra, poly)
     if start is None or eqn.params.get("mode") not in (GatherScatterMode.CLIP, None):
@@ -275,7 +275,7 @@ def _clipped(eqn: Equation, poly: Poly, size: Size) -> Poly:
     return poly
 
 
-def dynamic_slice(eqn: Equation, args: list[Any]) -> list[Any]:
+def dynamic_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A slice at a known position; at positions that are values, only of size one. Positions are clipped."""
     value, starts = eqn.writer.tensor(args[0]), args[1:]
     shape, new = eqn.shape(0), eqn.out_shape
@@ -295,7 +295,7 @@ def dynamic_slice(eqn: Equation, args: list[Any]) -> list[Any]:
     return [merged([u for u in used if isinstance(u, Tensor)], value)]
 
 
-def _clamped(eqn: Equation, start: Size, last: Size) -> Size:
+def _clamped(eqn: Eqn, start: Size, last: Size) -> Size:
     if start.nonnegative and eqn.writer.at_least(last, start):
         return start
     if ZERO.minus(start).nonnegative:
@@ -305,7 +305,7 @@ def _clamped(eqn: Equation, start: Size, last: Size) -> Size:
     raise NoLaw(f"whether its position {start} is in bounds depends on the sizes")
 
 
-def update_slice(eqn: Equation, args: list[Any]) -> list[Any]:
+def update_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A slice replaced at a known position."""
     old, new, *starts = args
     shape, counts = eqn.shape(0), eqn.shape(1)
@@ -318,7 +318,7 @@ def update_slice(eqn: Equation, args: list[Any]) -> list[Any]:
     return [_placed(eqn, eqn.writer.tensor(old), eqn.writer.tensor(new), at, keep=False)]
 
 
-def _placed(eqn: Equation, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
+def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
     """`new` put into `old` at `at`: added to what is there, or in its stead."""
     algebra, shape = eqn.algebra, eqn.shape(0)
     inside = Tensor(new.dims, UNIT)
@@ -330,10 +330,10 @@ def _placed(eqn: Equation, old: Tensor, new: Tensor, at: Sequence[Size], keep: b
     return merged([old, new], Tensor(old.dims, poly))
 
 
-def scatter(keep: bool) -> Callable[[Equation, list[Any]], list[Any]]:
+def scatter(keep: bool) -> Callable[[Eqn, list[Any]], list[Any]]:
     """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`)."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         old, where, new = (eqn.writer.tensor(a) for a in args)
         numbers = eqn.params["dimension_numbers"]
         if len(where.dims) != 1 or numbers.operand_batching_dims:

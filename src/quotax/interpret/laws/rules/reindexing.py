@@ -9,9 +9,9 @@ from typing import Any
 import sympy as sp
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.pointwise import applied, variables
+from quotax.interpret.laws.rules.pointwise import applied, variables
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, place, relabelled
-from quotax.interpret.laws.writing import Equation
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Fixed, Index, Pair
 from quotax.kernel.polynomials import UNIT, Poly
@@ -20,7 +20,7 @@ from quotax.kernel.sheet import Function
 from quotax.kernel.sizes import ONE, Size
 
 
-def renumbered(eqn: Equation, value: Tensor, sources: Sequence[int | None], shape: Sequence[Size]) -> Tensor:
+def renumbered(eqn: Eqn, value: Tensor, sources: Sequence[int | None], shape: Sequence[Size]) -> Tensor:
     """The tensor whose dimension `d` is dimension `sources[d]` of `value` (None: of size one, or repeated)."""
     mapping: dict[Any, Index] = {}
     dims = []
@@ -34,12 +34,12 @@ def renumbered(eqn: Equation, value: Tensor, sources: Sequence[int | None], shap
     return relabelled(eqn.algebra, value, mapping, tuple(dims))
 
 
-def transpose(eqn: Equation, args: list[Any]) -> list[Any]:
+def transpose(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Dimensions in another order."""
     return [renumbered(eqn, args[0], list(eqn.params["permutation"]), eqn.out_shape)]
 
 
-def broadcast(eqn: Equation, args: list[Any]) -> list[Any]:
+def broadcast(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A new dimension is an index that does not occur."""
     value = args[0]
     if isinstance(value, Known):
@@ -51,21 +51,21 @@ def broadcast(eqn: Equation, args: list[Any]) -> list[Any]:
     return [renumbered(eqn, value, sources, eqn.out_shape)]
 
 
-def squeeze(eqn: Equation, args: list[Any]) -> list[Any]:
+def squeeze(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Dimensions of size one dropped."""
     rank = len(eqn.shape(0))
     gone = {d % rank for d in eqn.params["dimensions"]}
     return [renumbered(eqn, args[0], [d for d in range(rank) if d not in gone], eqn.out_shape)]
 
 
-def reshape(eqn: Equation, args: list[Any]) -> list[Any]:
+def reshape(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Factors regrouped in their order."""
     if eqn.params.get("dimensions") is not None:
         raise NoLaw("it permutes dimensions while it reshapes")
     return [tensors.regrouped(eqn.algebra, eqn.writer.tensor(args[0]), eqn.out_shape)]
 
 
-def without(eqn: Equation, value: Tensor, d: int) -> Tensor:
+def without(eqn: Eqn, value: Tensor, d: int) -> Tensor:
     """The tensor without dimension `d`, which has size one."""
     rest = [k for k in range(len(value.dims)) if k != d]
     return renumbered(eqn, value, rest, [tensors.whole(value.dims[k]) for k in rest])
@@ -74,7 +74,7 @@ def without(eqn: Equation, value: Tensor, d: int) -> Tensor:
 # --- parts of a dimension
 
 
-def sliced(eqn: Equation, args: list[Any]) -> list[Any]:
+def sliced(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Every `stride`-th entry from a start."""
     value = eqn.writer.tensor(args[0])
     shape, new = eqn.shape(0), eqn.out_shape
@@ -84,7 +84,7 @@ def sliced(eqn: Equation, args: list[Any]) -> list[Any]:
     return [value]
 
 
-def picked(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, count: Size) -> Tensor:
+def picked(eqn: Eqn, value: Tensor, d: int, start: Size, stride: int, count: Size) -> Tensor:
     """The entries at `start + stride * i` along dimension `d`, for i below `count`: all of them exist."""
     size = tensors.whole(value.dims[d])
     if count == size and stride == 1 and start == Size.of(0):
@@ -93,7 +93,7 @@ def picked(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, count
     return at_index(eqn, value, d, ix.affine(start, stride, of, size), () if count == ONE else (count,))
 
 
-def at_index(eqn: Equation, value: Tensor, d: int, index: Index, factors: tuple[Size, ...]) -> Tensor:
+def at_index(eqn: Eqn, value: Tensor, d: int, index: Index, factors: tuple[Size, ...]) -> Tensor:
     """Dimension `d` read at an index in its new free indices, whose sizes are `factors`.
 
     Where the dimension is made of several factors and the index does not fall apart into them, it is a sum over
@@ -138,7 +138,7 @@ def _fitted(index: Index, factors: Sequence[Size]) -> list[Index] | None:
     return None
 
 
-def embedded(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, size: Size) -> Tensor:
+def embedded(eqn: Eqn, value: Tensor, d: int, start: Size, stride: int, size: Size) -> Tensor:
     """Dimension `d` put at `start + stride * i` of a dimension of this size, and zero elsewhere."""
     algebra = eqn.algebra
     if size == tensors.whole(value.dims[d]) and start == Size.of(0) and stride == 1:
@@ -152,7 +152,7 @@ def embedded(eqn: Equation, value: Tensor, d: int, start: Size, stride: int, siz
     return replace(value, dims=dims, poly=algebra.multiply(hit, shifted.poly, away), compared=())
 
 
-def reverse(eqn: Equation, args: list[Any]) -> list[Any]:
+def reverse(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Dimensions read backwards."""
     value = eqn.writer.tensor(args[0])
     for d in eqn.params["dimensions"]:
@@ -161,7 +161,7 @@ def reverse(eqn: Equation, args: list[Any]) -> list[Any]:
     return [value]
 
 
-def split(eqn: Equation, args: list[Any]) -> list[Any]:
+def split(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Parts along one dimension."""
     value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
     start, out = Size.of(0), []
@@ -172,7 +172,7 @@ def split(eqn: Equation, args: list[Any]) -> list[Any]:
     return out
 
 
-def unstack(eqn: Equation, args: list[Any]) -> list[Any]:
+def unstack(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The entries of one dimension, each at a fixed position."""
     value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
     count = eqn.shape(0)[d].value
@@ -183,7 +183,7 @@ def unstack(eqn: Equation, args: list[Any]) -> list[Any]:
 # --- parts put together
 
 
-def concatenate(eqn: Equation, args: list[Any]) -> list[Any]:
+def concatenate(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Parts of one size: an index for the part; other parts: each put at its place."""
     d = eqn.params["dimension"]
     sizes = [eqn.shape(k)[d] for k in range(len(args))]
@@ -205,7 +205,7 @@ def concatenate(eqn: Equation, args: list[Any]) -> list[Any]:
     return [out]
 
 
-def _alike(eqn: Equation, args: Sequence[Any], d: int) -> list[Tensor]:
+def _alike(eqn: Eqn, args: Sequence[Any], d: int) -> list[Tensor]:
     """Operands of one rank as tensors whose dimensions other than `d` factor alike."""
     tensor = next((a for a in args if isinstance(a, Tensor)), None)
     values: list[Tensor] = []
@@ -228,7 +228,7 @@ def _but(dims: Dims, own: Dims, d: int) -> Dims:
     return tuple(own[j] if j == d else f for j, f in enumerate(dims))
 
 
-def joined(eqn: Equation, values: Sequence[Tensor], d: int, new: bool = False) -> Tensor:
+def joined(eqn: Eqn, values: Sequence[Tensor], d: int, new: bool = False) -> Tensor:
     """Equal parts side by side: `sum_l [part = l] value_l`. With `new`, along a dimension of its own."""
     algebra = eqn.algebra
     values = list(values)
@@ -267,13 +267,13 @@ def merged(values: Sequence[Tensor], made: Tensor) -> Tensor:
     return replace(made, assumed=assumed, guards=made.guards.union(*(v.guards for v in values)))
 
 
-def stack(eqn: Equation, args: list[Any]) -> list[Any]:
+def stack(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Equal parts along a new dimension."""
     d = eqn.params.get("axis", eqn.params.get("dimension", 0))
     return [joined(eqn, _alike(eqn, args, -1), d, new=True)]
 
 
-def pad(eqn: Equation, args: list[Any]) -> list[Any]:
+def pad(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The operand put at its place, and the padding value elsewhere."""
     value, fill = eqn.writer.tensor(args[0]), eqn.writer.tensor(args[1])
     algebra = eqn.algebra
@@ -299,7 +299,7 @@ def pad(eqn: Equation, args: list[Any]) -> list[Any]:
     return [merged([fill], replace(value, poly=algebra.add(value.poly, algebra.multiply(outside, fill.poly))))]
 
 
-def tile(eqn: Equation, args: list[Any]) -> list[Any]:
+def tile(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Copies side by side: an index that does not occur."""
     value = eqn.writer.tensor(args[0])
     mapping: dict[Any, Index] = {}
@@ -314,7 +314,7 @@ def tile(eqn: Equation, args: list[Any]) -> list[Any]:
     return [relabelled(eqn.algebra, value, mapping, tuple(dims))]
 
 
-def iota(eqn: Equation, args: list[Any]) -> list[Any]:
+def iota(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A ramp along one dimension: its position, as a number."""
     shape, d = eqn.out_shape, eqn.params["dimension"]
     size = shape[d]
@@ -327,7 +327,7 @@ def iota(eqn: Equation, args: list[Any]) -> list[Any]:
 _LARGEST = {"int8": 127, "uint8": 255, "int16": 32767, "uint16": 65535, "bfloat16": 256, "float16": 2048}
 
 
-def narrowed(eqn: Equation, ramp: Tensor, size: Size) -> Tensor:
+def narrowed(eqn: Eqn, ramp: Tensor, size: Size) -> Tensor:
     """A ramp in a type that may be too small for it: then nothing is known of its values."""
     dtype = str(eqn.outputs[0].dtype)
     if dtype not in _LARGEST:
@@ -338,6 +338,6 @@ def narrowed(eqn: Equation, ramp: Tensor, size: Size) -> Tensor:
     return applied(eqn, Function(sp.Function(f"ramp_{dtype}")(z), (z,), f"ramp in {dtype}"), [ramp], ramp.dims)
 
 
-def size_value(eqn: Equation, args: list[Any]) -> list[Any]:
+def size_value(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A size as a number."""
     return [Tensor((), eqn.algebra.size(tensors.extent(eqn.params["dim"])))]

@@ -11,7 +11,7 @@ import numpy as np
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.algebraic import counts
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, common_factors, place, refined, relabelled
-from quotax.interpret.laws.writing import Equation
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel.indices import Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Poly
 from quotax.kernel.rewriting import before
@@ -19,7 +19,7 @@ from quotax.kernel.sheet import Extreme, Guard, reduced
 from quotax.kernel.sizes import ONE, Size
 
 
-def dot_general(eqn: Equation, args: list[Any]) -> list[Any]:
+def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A contraction: common indices multiplied, the summed ones summed."""
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     if eqn.out_kind == "i" and not counts(eqn, args):
@@ -49,7 +49,7 @@ def dot_general(eqn: Equation, args: list[Any]) -> list[Any]:
     return [eqn.writer.settled(Tensor(tuple(dims), algebra.multiply(a.poly, b.poly, summed)))]
 
 
-def _matched(eqn: Equation, args: Sequence[Any], shared: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+def _matched(eqn: Eqn, args: Sequence[Any], shared: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
     """Both operands as tensors whose shared dimensions factor alike."""
     left, right = args
     if isinstance(left, Known):
@@ -68,7 +68,7 @@ def _matched(eqn: Equation, args: Sequence[Any], shared: Sequence[tuple[int, int
     return refined(eqn.algebra, left, tuple(wanted_left)), refined(eqn.algebra, right, tuple(wanted_right))
 
 
-def reduce_sum(eqn: Equation, args: list[Any]) -> list[Any]:
+def reduce_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The sum over some dimensions."""
     value = eqn.writer.tensor(args[0])
     if not counts(eqn, [value]):
@@ -91,7 +91,7 @@ def _reduced(value: Tensor, axes: set[int]) -> tuple[list[Free], dict[Any, Index
 def reduction(name: str, law: Extreme) -> Any:
     """A reduction that is no sum."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         value = eqn.writer.tensor(args[0])
         touched, mapping, dims = _reduced(value, {int(a) for a in eqn.params["axes"]})
         if not touched and not law.ordered:
@@ -109,7 +109,7 @@ def reduction(name: str, law: Extreme) -> Any:
     return rule
 
 
-def running_sum(eqn: Equation, args: list[Any]) -> list[Any]:
+def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A running sum: each place sums those up to it."""
     value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
     if not counts(eqn, [value]):
@@ -129,7 +129,7 @@ def running_sum(eqn: Equation, args: list[Any]) -> list[Any]:
 def running(name: str, law: Extreme) -> Any:
     """A running reduction that is no sum."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
         touched = [place(d, f, s) for f, s in enumerate(value.dims[d])]
         away = [eqn.writer.fresh(i.extent) for i in touched]
@@ -141,7 +141,7 @@ def running(name: str, law: Extreme) -> Any:
     return rule
 
 
-def sort(eqn: Equation, args: list[Any]) -> list[Any]:
+def sort(eqn: Eqn, args: list[Any]) -> list[Any]:
     """One array sorted along a dimension: any order of what it reads gives the same."""
     if len(args) != 1:
         raise NoLaw("it sorts several arrays by one")
@@ -149,7 +149,7 @@ def sort(eqn: Equation, args: list[Any]) -> list[Any]:
     return [_ordered(eqn, value, d, value.dims[d], "sort")]
 
 
-def top_k(eqn: Equation, args: list[Any]) -> list[Any]:
+def top_k(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The largest entries along a dimension, in their order, and where they stand."""
     value = eqn.writer.tensor(args[0])
     d = int(eqn.params.get("axis", len(value.dims) - 1)) % len(value.dims)
@@ -161,7 +161,7 @@ def top_k(eqn: Equation, args: list[Any]) -> list[Any]:
 
 
 def _ordered(
-    eqn: Equation, value: Tensor, d: int, factors: tuple[Size, ...], name: str, law: Extreme | None = None
+    eqn: Eqn, value: Tensor, d: int, factors: tuple[Size, ...], name: str, law: Extreme | None = None
 ) -> Tensor:
     touched = [place(d, f, s) for f, s in enumerate(value.dims[d])]
     away = [eqn.writer.fresh(s) for s in factors]
@@ -176,7 +176,7 @@ def _ordered(
 # --- windows
 
 
-def _window(eqn: Equation, at: Index, tap: Index, entry: Index, settings: tuple[Any, ...]) -> Poly:
+def _window(eqn: Eqn, at: Index, tap: Index, entry: Index, settings: tuple[Any, ...]) -> Poly:
     """`[entry = stride * at + dilation * tap - low]`: which entry a tap of the window at a place reads."""
     stride, _, low, base = settings
     if stride == 1 and low == 0 and base == 1 and tap.extent == ONE and at.extent == entry.extent:
@@ -188,7 +188,7 @@ def _window(eqn: Equation, at: Index, tap: Index, entry: Index, settings: tuple[
     return eqn.algebra.entry(made, (at, tap, entry))
 
 
-def window_sum(eqn: Equation, args: list[Any]) -> list[Any]:
+def window_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Sums over a sliding window."""
     value = eqn.writer.tensor(args[0])
     p, algebra = eqn.params, eqn.algebra
@@ -219,7 +219,7 @@ def _settings(p: Any, d: int, dilation: str) -> tuple[Any, ...]:
 def window_extreme(name: str) -> Any:
     """The extreme over a sliding window."""
 
-    def rule(eqn: Equation, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         value, p = eqn.writer.tensor(args[0]), eqn.params
         touched: list[Free] = []
         away: list[Free] = []
@@ -242,7 +242,7 @@ def window_extreme(name: str) -> Any:
     return rule
 
 
-def convolution(eqn: Equation, args: list[Any]) -> list[Any]:
+def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A convolution: the input read through windows, contracted with the kernel."""
     algebra, p = eqn.algebra, eqn.params
     if p["batch_group_count"] != 1:
@@ -292,7 +292,7 @@ def convolution(eqn: Equation, args: list[Any]) -> list[Any]:
     return [eqn.writer.settled(Tensor(tuple(dims), poly))]
 
 
-def _grouped(eqn: Equation, value: Tensor, d: int, groups: Size) -> Tensor:
+def _grouped(eqn: Eqn, value: Tensor, d: int, groups: Size) -> Tensor:
     """Dimension `d` as (group, rest)."""
     rest = tensors.whole(value.dims[d]).over(groups)
     if rest is None:

@@ -14,7 +14,7 @@ import sympy as sp
 from quotax.interpret.interpreter import evaluate
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
-from quotax.interpret.laws.writing import Equation, uniform
+from quotax.interpret.laws.writing import Eqn, uniform
 from quotax.interpret.symbolic.domain import SYMBOLIC
 from quotax.kernel.polynomials import Poly, rational
 from quotax.kernel.sheet import Function, node
@@ -40,7 +40,7 @@ def variables(count: int) -> tuple[sp.Symbol, ...]:
     return tuple(sp.Symbol(f"z{k}", real=True) for k in range(count))
 
 
-def operands(eqn: Equation, args: Sequence[Any]) -> list[Tensor]:
+def operands(eqn: Eqn, args: Sequence[Any]) -> list[Tensor]:
     """The operands at the output's shape: a scalar, or a dimension of size one, is an index that does not occur."""
     shape = eqn.out_shape
     rank = len(shape)
@@ -67,7 +67,7 @@ def operands(eqn: Equation, args: Sequence[Any]) -> list[Tensor]:
     return out
 
 
-def one_number(eqn: Equation, arg: Any) -> Any:
+def one_number(eqn: Eqn, arg: Any) -> Any:
     """The number that all entries of an operand are, as NumPy has it; None when there is none."""
     if isinstance(arg, Known):
         array = np.asarray(arg.array)
@@ -78,7 +78,7 @@ def one_number(eqn: Equation, arg: Any) -> Any:
     return infinity(eqn, arg.poly)
 
 
-def infinity(eqn: Equation, poly: Poly) -> float | None:
+def infinity(eqn: Eqn, poly: Poly) -> float | None:
     """The infinity that a polynomial is, if it is one."""
     if len(poly) != 1:
         return None
@@ -89,7 +89,7 @@ def infinity(eqn: Equation, poly: Poly) -> float | None:
     return float(coefficient) * atom.data if atom.kind == "infinite" and atom.data is not None else None
 
 
-def scalar_function(eqn: Equation, args: Sequence[Any]) -> tuple[Function, list[int]]:
+def scalar_function(eqn: Eqn, args: Sequence[Any]) -> tuple[Function, list[int]]:
     """The primitive as a SymPy function of those arguments that are not plain numbers; and which ones those are."""
     inline = {k: v for k, arg in enumerate(args) if (v := one_number(eqn, arg)) is not None}
     kept = [k for k in range(len(args)) if k not in inline]
@@ -122,7 +122,7 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float64) if jax.numpy.issubdtype(dtype, np.floating) else dtype
 
 
-def generic(eqn: Equation, args: list[Any]) -> list[Any]:
+def generic(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Any elementwise primitive with a symbolic meaning."""
     if "i" in eqn.kinds and eqn.primitive.name not in ("eq", "ne", "lt", "le", "gt", "ge", "select_n"):
         return opaque(eqn, args)
@@ -133,7 +133,7 @@ def generic(eqn: Equation, args: list[Any]) -> list[Any]:
     return [out if condition is None else out.assuming(f"{condition}, at {eqn.place}")]
 
 
-def opaque(eqn: Equation, args: list[Any]) -> list[Any]:
+def opaque(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A function of which nothing is known but that it acts entry by entry: integers may overflow, bits have no law."""
     values = operands(eqn, args)
     symbols = variables(len(values))
@@ -144,7 +144,7 @@ def opaque(eqn: Equation, args: list[Any]) -> list[Any]:
     return [applied(eqn, Function(expression, symbols, name), values, values[0].dims)]
 
 
-def applied(eqn: Equation, function: Function, args: Sequence[Tensor], dims: tensors.Dims) -> Tensor:
+def applied(eqn: Eqn, function: Function, args: Sequence[Tensor], dims: tensors.Dims) -> Tensor:
     """The function of tensors of one shape."""
     if not args or function.expression.is_number:
         expression = function.expression
