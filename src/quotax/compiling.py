@@ -1,4 +1,54 @@
-"""How programs are compiled that run a few times only."""
+"""Programs that run a few times, so that compiling them is most of what they cost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from quotax.hosted import Uncompiled, Unhosted
 
 QUICK = {"xla_backend_optimization_level": 0}
 """Compiler options: half the time to compile, two or three to run what is no matrix product."""
+
+SMALL = 2**20
+"""Arrays of so many entries in all are left to NumPy."""
+
+
+def once(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
+    """Run a function of a static first argument without a compiler, or compile it quickly.
+
+    Inside of another program it is compiled as that is. `how` is for `jax.jit`.
+    """
+    within = jax.jit(function, static_argnums=0, **how)
+    compiled = jax.jit(function, static_argnums=0, compiler_options=QUICK, **how)
+    uncompiled = Uncompiled(function)
+
+    @functools.wraps(function)
+    def run(static: Any, *arguments: Any) -> Any:
+        leaves = jax.tree.leaves(arguments)
+        if any(isinstance(leaf, Tracer) for leaf in (*leaves, jnp.zeros(()))):
+            return within(static, *arguments)
+        if near(leaves):
+            try:
+                return jax.device_put(uncompiled(static, *arguments))
+            except Unhosted:
+                pass
+        return compiled(static, *arguments)
+
+    return run
+
+
+def near(leaves: Iterable[Any]) -> bool:
+    """Whether arrays are small, and lie in the memory of the host, where computations run."""
+    mine = lambda leaf: not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host()
+    return all(hasattr(leaf, "dtype") and mine(leaf) for leaf in leaves) and sum(leaf.size for leaf in leaves) <= SMALL
+
+
+@functools.cache
+def _host() -> set[Any]:
+    return {jax.devices("cpu")[0]} if jax.default_backend() == "cpu" else set()

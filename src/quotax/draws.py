@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Any
 
 import jax
@@ -23,6 +24,18 @@ def normal(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> Any:
         return jax.random.normal(key, shape, dtype)
     drawn = jax.random.normal(key, (max(_LEAST, 1 << max(count - 1, 0).bit_length()),), dtype)
     return np.asarray(drawn)[:count].reshape(shape)
+
+
+def fixed(name: str, shape: tuple[int, ...]) -> Any:
+    """Standard normal numbers in float32 that belong to a name: constants of a program, unless they are many."""
+    seed = zlib.crc32(name.encode())
+    if math.prod(shape) > _CONSTANTS:
+        return jax.random.normal(jax.random.key(seed), shape, np.float32)
+    return jax.numpy.asarray(np.random.default_rng(seed).standard_normal(shape, np.float32))
+
+
+_CONSTANTS = 2**16
+"""More numbers than this are drawn where they are used."""
 
 
 def _counted(key: jax.Array) -> bool:

@@ -28,13 +28,16 @@ from quotax.geometry.pairs import Pairs
 from quotax.geometry.roles import is_linear, is_shift
 from quotax.geometry.vertical import Family
 from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import GL, Action, ComplexScaling, Diagonal, Group, O, SignFlip, Symmetry
+from quotax.symmetry import Action, Group, Symmetry
 from quotax.trees import nest
 
 _LARGEST = 4000
 """Networks with more parameters are compared at smaller sizes."""
 
 _TOLERANCE = 1e-7
+
+_LOOKS = 2
+"""So many points are tried for a counterexample before the laws prove that a sum of squares is unchanged."""
 
 
 def certify_isometry(
@@ -66,7 +69,7 @@ def certify_isometry(
         if reduced is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
-        proof = certify_metric(model, reduced, "euclidean")
+        proof = certify_metric(model, reduced, "euclidean", draws=_LOOKS)
         subject = f"{reduced.group} in {family.group}" if reduced.group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
@@ -129,27 +132,18 @@ def _isometric_part(metric: Metric, family: Family) -> Action | None:
     """The subgroup that the lemma asks to be Euclidean isometries, acting as the family does; none where trivial."""
     group: Group | None = family.group
     if isinstance(metric, MovingFrame):
-        settled = is_linear(family) and not isinstance(family.group, O)
+        settled = is_linear(family)
         removed = is_shift(family)
     else:
         assert isinstance(metric, Pairs)
         settled, removed = any(pair is family for pair in metric.pairs), False
     if removed:
         return None
-    if settled and family.group.continuous:
-        group = _compact(family.group)
+    if settled:
+        group = family.group.compact
     if group is None:
         return None
     return replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
-
-
-def _compact(group: Group) -> Group | None:
-    """The orthogonal elements of a group that grows, or a group that contains them."""
-    if isinstance(group, GL | ComplexScaling):
-        return O(group.axis, group.each)
-    if isinstance(group, Diagonal):
-        return SignFlip(group.axis, group.each)
-    return None
 
 
 def _why(family: Family) -> str:
@@ -185,7 +179,7 @@ def _assumptions(families: Sequence[LoweredAction]) -> tuple[str, ...]:
     """Where canonical representatives and covariances determine the group element: the lemmas need no more."""
     found = ["the parameters have full rank along every axis that a family acts on, as almost all parameters have"]
     for family in families:
-        if isinstance(family.group, GL):
+        if family.group.general:
             axis = family.group.axis
             found.append(
                 f"{axis} is no longer than what reads it, or what writes it, has numbers for each of its indices"

@@ -334,6 +334,14 @@ def test_against_all_elements(name):
         assert float(found.lower_bound) <= best * (1 + 1e-12)
 
 
+def test_one_sign_of_all_parameters_is_found():
+    plan, shapes = families({"a": "h", "b": "h"}, {"flip": (qx.SignFlip(), {"a": "g * a", "b": "g * b"})}, {"h": 3})
+    arrays = draw(shapes, 0)
+    found = match(plan, {name: -array for name, array in arrays.items()}, arrays)
+    assert float(found.distance) == 0
+    assert float(found.elements["flip"]) == -1
+
+
 def test_against_procrustes():
     plan, shapes = families({"W": "h x"}, {"o": (O("h"), {"W": "g @ W"})}, {"h": 6, "x": 9})
     a, b = draw(shapes, 0), draw(shapes, 1)

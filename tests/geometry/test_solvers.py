@@ -13,7 +13,7 @@ from models import relu, rotary, symmetry
 from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, roots, solver, spectra
 from quotax.geometry import skeleton as skeletons
 from quotax.geometry.canonical import gauge
-from quotax.geometry.vertical import components, coordinates, factors_at, horizontal, rank_at, vertical
+from quotax.geometry.vertical import components, coordinates, dimensions, factors_at, horizontal, vertical
 from quotax.lower import lower_action
 
 DEEP = {"W1": "h x", "W2": "k h", "W3": "y k"}
@@ -164,7 +164,7 @@ def check(net, families, arrays, seed=1, atol=1e-9):
     along = span @ (span.T @ flat(vectors, net))
     rest = horizontal(parts, factors, arrays, vectors)
     np.testing.assert_allclose(flat(rest, net), flat(vectors, net) - along, atol=atol)
-    assert int(rank_at(parts, arrays)) == span.shape[1]
+    assert sum(map(int, dimensions(parts, arrays))) == span.shape[1]
     found = coordinates(parts, factors, arrays, vectors)
     total = {name: jnp.zeros_like(array) for name, array in arrays.items()}
     for family in families:
@@ -309,11 +309,11 @@ def test_the_rank_of_large_tied_families(monkeypatch):
     arrays = draw(net, 0)
     arrays |= {"V": arrays["V"].at[0, 0].set(0), "O": arrays["O"].at[0, 1:].set(0)}
     parts = components(families)
-    assert int(rank_at(parts, arrays)) == basis(fields(net, families, arrays)).shape[1]
+    assert sum(map(int, dimensions(parts, arrays))) == basis(fields(net, families, arrays)).shape[1]
     monkeypatch.setattr(ranks, "_LARGEST", 5)
     clear()
     with pytest.raises(qx.GeometryError, match="6 coordinates are left without a closed form; at most 5"):
-        rank_at(parts, arrays)
+        dimensions(parts, arrays)
 
 
 def test_conjugate_gradients_solve_what_the_matrix_says():

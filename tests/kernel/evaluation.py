@@ -299,6 +299,10 @@ def element_values(element, atoms, sizes, rng):
             g = np.stack([np.eye(size)[rng.permutation(size)] for _ in range(int(np.prod(lead)))]).reshape(shape)
         case "orthogonal":
             g = np.linalg.qr(rng.normal(size=shape))[0]
+        case "fixing":
+            frame = np.linalg.svd(np.ones((1, size)))[2][1:]
+            h = np.linalg.qr(rng.normal(size=(*lead, size - 1, size - 1)))[0]
+            g = frame.T @ h @ frame + np.full((size, size), 1 / size)
         case "general":
             g = rng.normal(size=shape) + 2 * np.eye(size)
         case "complex":

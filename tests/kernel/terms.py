@@ -158,6 +158,7 @@ class World:
 ELEMENTS = {
     "general": Element("general", None, H), "general for each": Element("general", K, H),
     "orthogonal": Element("orthogonal", None, H), "orthogonal for each": Element("orthogonal", K, H),
+    "fixing": Element("fixing", None, H), "fixing for each": Element("fixing", K, H),
     "permutation": Element("permutation", None, H), "permutation for each": Element("permutation", K, H),
     "complex": Element("complex", None, DOUBLE), "complex halves": Element("complex", K, DOUBLE, "halves"),
     "positive": Element("positive", None, H), "sign": Element("sign", None, H), "nonzero": Element("nonzero", K, H),

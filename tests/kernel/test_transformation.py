@@ -66,7 +66,7 @@ def entry(atom, *at, power=1):
     return ((atom.number, at, power),)
 
 
-@pytest.mark.parametrize("kind", ["permutation", "orthogonal", "general"])
+@pytest.mark.parametrize("kind", ["permutation", "orthogonal", "fixing", "general"])
 def test_a_law_applied(kind):
     """`c s_i sum_k g_ik P_kj + sigma` for polynomials with sums of their own, which the words must not capture."""
     world = World(kind)

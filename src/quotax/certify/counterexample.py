@@ -24,9 +24,10 @@ import sympy as sp
 
 from quotax.artifacts import Trace, Witness
 from quotax.compiling import QUICK
+from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
-from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, Permutation, read, variable
+from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, read, variable
 from quotax.trees import nest
 
 TOLERANCE = 1e-7
@@ -48,22 +49,31 @@ SCALE = 8
 """Every fourth point has parameters and inputs larger by this factor, beyond thresholds that small ones never meet."""
 
 
+FEW = 2**20
+"""Points of so many numbers in all are not worth compiling for."""
+
+
 @functools.lru_cache(maxsize=128)
 def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., Any]:
     """The traced function; kept, so that several claims about one model compile it once."""
     run = real_function(jaxpr, BITS) if coarse else real_function(jaxpr)
-    if not batched:
-        return jax.jit(run, compiler_options=QUICK)
-    together = jax.jit(jax.vmap(run), compiler_options=QUICK)
+    shape = jax.vmap(run) if batched else run
+    uncompiled = Uncompiled(lambda _, *arrays: shape(*arrays))
+    together = jax.jit(shape, compiler_options=QUICK)
     one_by_one = jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays), compiler_options=QUICK)
 
-    def batch(*arrays: Any) -> list[Any]:
+    def numbers(*arrays: Any) -> list[Any]:
+        try:
+            if sum(map(np.size, arrays)) <= FEW:
+                return uncompiled(None, *arrays)
+        except (Unhosted, NotImplementedError):
+            pass
         try:
             return together(*arrays)
         except NotImplementedError:  # a primitive without a batching rule: a callback
             return one_by_one(*arrays)
 
-    return batch
+    return numbers
 
 
 def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: int) -> Witness | None:
@@ -220,28 +230,13 @@ def _float_element(group: Group, trace: Trace, rng: np.random.Generator, number:
 
 
 def _element(group: Group, sizes: Mapping[str, int], rng: np.random.Generator, number: int) -> np.ndarray:
-    """An exact random element: of small rationals, every third time one that is far from well conditioned.
-
-    Every second permutation is any but the identity; the others are cyclic.
-    """
-    if isinstance(group, Permutation) and number % 2:
-        return _permutation(group, sizes, rng)
-    g: Any = _exact(group.rational(rng, sizes))
+    """An exact random element: of small rationals, every third time one that is far from well conditioned."""
+    g: Any = _exact(group.attempt(number, rng, sizes))
     if number % 3 == 2 and group.continuous:
         for _ in range(1 if group.layout == "matrix" else 3):
             other: Any = _exact(group.rational(rng, sizes)) if group.layout == "matrix" else g
             g = _exact(group.compose(g, other))
     return g
-
-
-def _permutation(group: Permutation, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-    """Any permutation of every copy, drawn again while all are the identity."""
-    n = group.shape(sizes)[-1]
-    while True:
-        orders = [rng.permutation(n) for _ in range(group.copies(sizes))]
-        if n == 1 or any(np.any(order != np.arange(n)) for order in orders):
-            blocks = np.stack([np.eye(n, dtype=int)[order] for order in orders])
-            return _exact(blocks if group.each else blocks[0])
 
 
 def _exact(array: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError
-from quotax.symmetry import GL, Action, Diagonal, Group, O, Permutation, PositiveDiagonal, SignFlip, Symmetry
+from quotax.symmetry import Action, Symmetry
 
 
 def certify(
@@ -120,9 +120,9 @@ def _ladder(
 
 def surviving(model: Model, action: Action) -> list[str]:
     """Which subgroup of a refuted group does leave the function unchanged: weight decay breaks GL(h) to O(h)."""
-    group, symmetry = action.group, action.symmetry
-    for smaller in _SUBGROUPS.get(type(group), ()):
-        restricted = Symmetry(symmetry.name, smaller(group.axis, each=group.each), dict(symmetry.action))
+    symmetry = action.symmetry
+    for smaller in action.group.subgroups:
+        restricted = Symmetry(symmetry.name, smaller, dict(symmetry.action))
         try:
             outcome = prove_for_every_width(model, restricted.bind(model.params))
         except QuotaxError:
@@ -130,14 +130,6 @@ def surviving(model: Model, action: Action) -> list[str]:
         if outcome.proved:
             return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {outcome.scope}"]
     return []
-
-
-_SUBGROUPS: dict[type[Group], tuple[type[Group], ...]] = {
-    GL: (O, Permutation),
-    O: (Permutation,),
-    Diagonal: (PositiveDiagonal, SignFlip),
-}
-"""Subgroups whose elements have the same form, largest first."""
 
 
 def _first_break(outcome: Outcome) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from quotax.artifacts import Model, Trace
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
-from quotax.symmetry import Group, Permutation
+from quotax.symmetry import Group
 
 Sizes = dict[str, int]
 
@@ -24,7 +24,7 @@ def trial_sizes(model: Model, group: Group | None) -> list[Sizes]:
     """Two assignments of small unequal sizes, and one of larger ones.
 
     A matrix of symbols is kept small, because its inverse grows fast. Permutations start at 3, where the first element
-    that is not its own inverse lives; what acts on pairs stays even.
+    that is not its own inverse lives, other groups where they are more than those; what acts on pairs stays even.
     """
     return [_base(model, group, 2), _base(model, group, 3), _large(model, group)]
 
@@ -34,7 +34,7 @@ def _base(model: Model, group: Group | None, least: int) -> Sizes:
     acted = None if group is None else group.axis
     for axis in sorted(model.axis_names, key=lambda a: a != acted):
         if axis == acted:
-            size = 3 if isinstance(group, Permutation) else least * _divisor(group)
+            size = least if group is None else group.telling(least)
         else:
             size = next(n for n in itertools.count(least) if n not in sizes.values())
         sizes[axis] = size

@@ -24,7 +24,6 @@ from jax.core import Tracer
 from quotax.geometry.closeness import lower_bound
 from quotax.geometry.clusters import Cluster, Layout, Named, clusters
 from quotax.geometry.compact import Acting, Block, Touch, compact_blocks
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip
 
 _HOLDS = (0.0, 0.1, 1.0)
 """How far a step on a quadratic objective is held back; the last cannot make it worse."""
@@ -101,8 +100,7 @@ class Plan:
     @functools.cached_property
     def unsearched(self) -> tuple[str, ...]:
         """The families with compact or discrete elements that the search leaves at the identity."""
-        compact = (GL, O, ComplexScaling, Diagonal, Permutation, SignFlip)
-        return tuple(f.name for f in self.families if isinstance(f.group, compact) and f.name not in self._searched)
+        return tuple(f.name for f in self.families if f.group.compact is not None and f.name not in self._searched)
 
     @functools.cached_property
     def _searched(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from quotax.geometry.roles import sides
 from quotax.geometry.spectra import each
 from quotax.geometry.vertical import Family
-from quotax.symmetry import GL, ComplexScaling, Term
+from quotax.symmetry import Term
 
 
 def is_pair(family: Family) -> bool:
@@ -28,7 +28,7 @@ def is_pair(family: Family) -> bool:
     layout = family.group.layout
     kinds = {t.kind for t in terms} <= ({"matrix"} if layout == "matrix" else {"diagonal"})
     turned = {t.transposed != (t.coefficient < 0) for t in terms} if layout == "matrix" else {False}
-    free = not (layout == "matrix" and not isinstance(family.group, GL | ComplexScaling))
+    free = not family.group.orthogonal
     return bool(terms) and plain and kinds and free and len(turned) == 1 and len(set(targets)) == len(targets)
 
 
@@ -51,7 +51,7 @@ def axis_gram(family: Family, terms: list[Term], arrays: Mapping[str, Any]) -> j
 
 def isotropic(family: Family, gram: jax.Array) -> jax.Array:
     """The part of a matrix that commutes with the group: for pairs of coordinates, the mean over the pair."""
-    if not isinstance(family.group, ComplexScaling):
+    if not family.group.paired:
         return gram
     n = gram.shape[-1]
     first, second = family.group.places(n)

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from quotax.compiling import once
 from quotax.geometry import roots, solver
 from quotax.geometry.balance import Balancing, balancing, chosen, is_pair, spectra
-from quotax.geometry.once import once
 from quotax.geometry.roles import (
     clashes,
     hopeless,
@@ -39,7 +39,6 @@ from quotax.geometry.roles import (
 from quotax.geometry.spectra import eigh, log_determinant
 from quotax.geometry.vectors import traced
 from quotax.geometry.vertical import Component, Family, Named, components, factors_at
-from quotax.symmetry import GL, O
 
 Elements = dict[str, jax.Array]
 """Group elements by family name."""
@@ -175,8 +174,8 @@ class Gauge:
                     for f in self.linear
                     if f.name not in self.characters
                 )
-                closed, attained = jnp.asarray(closed), jnp.asarray(closed and self.balanced)
-                return now, {n: jnp.asarray(g) for n, g in elements.items()}, (attained, closed, closed)
+                answers = tuple(map(np.asarray, (closed and self.balanced, closed, closed)))
+                return jax.device_put((now, elements, answers))
             if count > 2 and not rest < 0.7 * last:
                 return None
             last = rest
@@ -472,7 +471,7 @@ def symmetric_solution(part: Component, arrays: Named, right: Elements) -> Eleme
         for family in part.families:
             shape = part.shapes[family.name]
             own = coordinates[start : start + math.prod(shape)].reshape(shape)
-            own = 0.5 * (own + jnp.swapaxes(own, -1, -2)) if isinstance(family.group, GL) else own
+            own = 0.5 * (own + jnp.swapaxes(own, -1, -2)) if family.group.general else own
             pieces.append(own.ravel())
             start += math.prod(shape)
         return jnp.concatenate(pieces)
@@ -512,7 +511,7 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     linear = []
     for family in continuous:
         if is_linear(family):
-            linear += [] if isinstance(family.group, O) else [family]
+            linear += [] if family.group.orthogonal else [family]
         elif not is_shift(family):
             unsettled[family.name] = "its generators are neither linear and self-adjoint nor shifts"
     for one, two in clashes(linear):
@@ -550,7 +549,7 @@ def _carriers_first(shifts: list[Family]) -> list[Family]:
 
 
 def _two_sided(family: Family) -> bool:
-    return isinstance(family.group, GL) and not is_pair(family)
+    return family.group.general and not is_pair(family)
 
 
 def _is_matrix(part: Component, name: str) -> bool:

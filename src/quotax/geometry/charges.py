@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.symmetry import GL, ComplexScaling, Group, Term
+from quotax.symmetry import Group, Term
 from quotax.symmetry.language import extent
 
 Named = dict[str, jax.Array]
@@ -194,11 +194,7 @@ def _dimension(group: Group, sizes: Mapping[str, int], part: Part) -> int:
     whole = group.dimension(sizes)
     if part in ("all", "none"):
         return whole if part == "all" else 0
-    symmetric = whole
-    if group.layout == "matrix":
-        n = group.shape(sizes)[-1]
-        own = {GL: n * (n + 1) // 2, ComplexScaling: n // 2}.get(type(group), 0)
-        symmetric = group.copies(sizes) * own
+    symmetric = group.selfadjoint_dimension(sizes)
     return symmetric if part == "symmetric" else whole - symmetric
 
 
@@ -215,11 +211,9 @@ def _charge(family: Family, arrays: Mapping[str, jax.Array], *, shifts: bool = T
     part = gradient_part(family.terms)
     if part in ("symmetric", "skew"):
         moment = (moment + (1 if part == "symmetric" else -1) * jnp.swapaxes(moment, -1, -2)) / 2
-    if not isinstance(group, ComplexScaling):
-        return moment  # GL, and groups whose elements are vectors or scalars: the entries are the coordinates
-    like = jax.ShapeDtypeStruct(group.coordinate_shape(sizes), moment.dtype)
-    coordinates = jax.linear_transpose(lambda c: group.algebra(c, sizes), like)(moment)[0]
-    return coordinates[..., 0 if part == "symmetric" else 1]
+    if not group.paired:
+        return group.nearest(moment, sizes)
+    return group.pairing(moment)[..., 0 if part == "symmetric" else 1]
 
 
 def _terms(family: Family) -> tuple[Term, ...]:
@@ -251,7 +245,7 @@ def _formula(family: Family) -> sp.Expr:
     if part in ("symmetric", "skew"):
         swapped = _swap(total, *entry[-2:])
         total = total if part == "symmetric" and _same(total, swapped) else (total + swapped) / 2
-    if isinstance(group, ComplexScaling):
+    if group.paired:
         diagonal = lambda index: total.subs({entry[-2]: index, entry[-1]: index}, simultaneous=True)
         total = diagonal(entry[-2]) + diagonal(entry[-1])
     return total

@@ -2,8 +2,8 @@
 
 - numbers: every coordinate is multiplied by a number (scalings, shifts): a division;
 - pairs: `xi S_L + S_R xi` projected onto `C*` on pairs is half the trace of each pair's block: the same;
-- matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices: a division by sums of
-  eigenvalues, in the eigenbases;
+- matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices, or on those that
+  also send some vectors to zero: a division by sums of eigenvalues, in the eigenbases;
 - dense: anything else of moderate size, such as `I + W^T W` of a shift carried by a weight.
 
 Where a sum of eigenvalues vanishes, the direction does not move (stabilisers, dead units) and the inverse is zero
@@ -25,7 +25,6 @@ import numpy as np
 from quotax.geometry import gram, roots
 from quotax.geometry.component import Component
 from quotax.geometry.spectra import eigh
-from quotax.symmetry import GL, ComplexScaling, O
 
 Kind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
 
@@ -63,12 +62,12 @@ def block(part: Component, index: int) -> Block:
     if found is None:
         return Block(index, "identity", False)
     own = [piece for piece in found if piece.row == piece.column == index]
-    if all(piece.diagonal for piece in own) and not isinstance(family.group, O | ComplexScaling):
+    if all(piece.diagonal for piece in own) and family.group.free:
         return Block(index, "numbers", True)
     sided = [piece for piece in own if piece.side()]
     whole = len(sided) == len(own)
-    if isinstance(family.group, GL | O | ComplexScaling) and sided and (whole or family.dimension > DENSE_BLOCK):
-        return Block(index, "pairs" if isinstance(family.group, ComplexScaling) else "matrices", whole)
+    if family.group.layout == "matrix" and sided and (whole or family.dimension > DENSE_BLOCK):
+        return Block(index, "pairs" if family.group.paired else "matrices", whole)
     if family.dimension <= DENSE_BLOCK:
         return Block(index, "dense", True)
     return Block(index, "identity", False)
@@ -89,7 +88,6 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             return _numbers(diagonal(own, shape))
         case "pairs":
             total = sum(_sides(own))
-            assert isinstance(family.group, ComplexScaling)
             first, second = family.group.places(shape[-1])
             numbers = jnp.diagonal(total, axis1=-2, axis2=-1)
             partner = np.empty(shape[-1], int)
@@ -99,8 +97,8 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             return Inverse(weights=jnp.broadcast_to(weights[..., None], shape), rank=jnp.sum(weights > 0))
         case "matrices":
             left, right = _sides(own)
-            if isinstance(family.group, O):
-                return _anticommutator(left + right, shape)
+            if family.group.orthogonal:
+                return _anticommutator(left + right, shape, family.group.moved(shape[-1]))
             return _sylvester(left, right, shape)
         case "dense":
             return _dense(part, held, arrays, block.index)
@@ -133,9 +131,14 @@ def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inv
     return Inverse(weights, first, second, rank=jnp.sum(weights > 0))
 
 
-def _anticommutator(total: jax.Array, shape: tuple[int, ...]) -> Inverse:
-    # For skew xi, the skew part of xi S is (xi S + S xi) / 2.
-    values, vectors = _eigen(total, shape)
+def _anticommutator(total: jax.Array, shape: tuple[int, ...], moved: np.ndarray | None) -> Inverse:
+    # For skew xi, the skew part of xi S is (xi S + S xi) / 2; for xi = F h F^T, that of h F^T S F the same in h.
+    if moved is None:
+        values, vectors = _eigen(total, shape)
+    else:
+        frame = jnp.asarray(moved, total.dtype)
+        values, vectors = _eigen(frame.T @ total @ frame, (*shape[:-2], *2 * frame.shape[-1:]))
+        vectors = frame @ vectors
     sums = (values[..., :, None] + values[..., None, :]) / 2
     weights = _inverted(sums)
     return Inverse(weights, vectors, vectors, rank=jnp.sum(jnp.triu(weights > 0, 1)))

@@ -9,28 +9,15 @@ assignment, signs, angles.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from quotax.geometry.spectra import each
-from quotax.symmetry import (
-    GL,
-    Action,
-    ComplexScaling,
-    Diagonal,
-    Group,
-    O,
-    Permutation,
-    SignFlip,
-    Symmetry,
-    Translation,
-)
-
-Kind = Literal["orthogonal", "rotation", "permutation", "sign", "shift"]
+from quotax.symmetry import Action, Freedom, Group
 
 _ROW, _COLUMN = "X", "Y"
 """Labels for the two indices of an element; the labels of a term are small letters."""
@@ -121,7 +108,7 @@ class Block:
     """The compact part of one family: its kind, and where its elements touch each parameter."""
 
     family: Acting
-    kind: Kind
+    kind: Freedom
     touches: Mapping[str, tuple[Touch, ...]]
     carried: tuple[str, ...] = ()
     """Parameters that also take up others, as `b2 + W2 @ (1 - g) / 2`: the search leaves that part out."""
@@ -159,8 +146,8 @@ class Block:
     def best(self, m: jax.Array) -> jax.Array:
         """The element that maximises `<g, m>`."""
         if self.kind == "orthogonal":
-            left, _, right = each(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)), m)
-            return jnp.matmul(left, right, precision="highest")
+            left, _, right = each(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)), self.inner(m))
+            return self.outer(jnp.matmul(left, right, precision="highest"))
         if self.kind == "permutation":
             return assignment(m)
         if self.kind == "sign":
@@ -169,6 +156,27 @@ class Block:
         length = jnp.linalg.norm(pairs, axis=-1, keepdims=True)
         unit = jnp.where(length > 0, pairs / jnp.where(length > 0, length, 1), jnp.asarray([1, 0], m.dtype))
         return self.family.group.algebra(unit, self.family.sizes)
+
+    @property
+    def directions(self) -> int:
+        """How many directions along the axis its elements move."""
+        n = self.family.group.shape(self.family.sizes)[-1]
+        moved = self.family.group.moved(n)
+        return n if moved is None else moved.shape[-1]
+
+    def inner(self, m: jax.Array) -> jax.Array:
+        """A matrix on the axis, between the directions that elements move."""
+        moved = self._moved(m)
+        return m if moved is None else moved.T @ m @ moved
+
+    def outer(self, h: jax.Array) -> jax.Array:
+        """The element that does this to the directions that elements move."""
+        moved = self._moved(h)
+        return h if moved is None else moved @ h @ moved.T + (jnp.eye(len(moved), dtype=h.dtype) - moved @ moved.T)
+
+    def _moved(self, like: jax.Array) -> jax.Array | None:
+        moved = self.family.group.moved(self.family.group.shape(self.family.sizes)[-1])
+        return None if moved is None else jnp.asarray(moved, like.dtype)
 
     def noise(self, like: jax.Array) -> tuple[int, ...]:
         """The shape of the normal numbers that `random` is made of."""
@@ -183,7 +191,8 @@ class Block:
     def value(self, m: jax.Array) -> jax.Array:
         """The maximum of `<g, m>` over one copy, for any leading axes."""
         if self.kind == "orthogonal":
-            return jnp.sum(each(lambda a: jnp.linalg.svd(a, compute_uv=False), m), -1)
+            fixed = 0 if self._moved(m) is None else jnp.sum(self.outer(jnp.zeros_like(self.inner(m))) * m, (-2, -1))
+            return jnp.sum(each(lambda a: jnp.linalg.svd(a, compute_uv=False), self.inner(m)), -1) + fixed
         if self.kind == "permutation":
             return jnp.sum(m * assignment(m), (-2, -1))
         if self.kind == "sign":
@@ -192,8 +201,7 @@ class Block:
 
     def _pairs(self, m: jax.Array) -> jax.Array:
         """For blocks `[[a, -b], [b, a]]`: the coefficients of `a` and `b` in `<g, m>`."""
-        like = jax.ShapeDtypeStruct((*m.shape[:-2], m.shape[-1] // 2, 2), m.dtype)
-        return jax.linear_transpose(lambda c: self.family.group.algebra(c, self.family.sizes), like)(m)[0]
+        return self.family.group.pairing(m)
 
 
 def compact_blocks(families: Sequence[Acting]) -> tuple[Block, ...]:
@@ -202,40 +210,29 @@ def compact_blocks(families: Sequence[Acting]) -> tuple[Block, ...]:
 
 
 def _block(family: Acting) -> Block | None:
-    group = family.group
-    # The field of the linear group around a discrete one shows where a permutation or a sign acts.
-    wider = {Permutation: GL, SignFlip: Diagonal}.get(type(group))
-    action = family.action if wider is None else _widened(family.action, wider(group.axis, group.each))
-    if action.terms is None:
+    group, kind, terms = family.group, family.group.freedom, family.action.touches
+    if kind is None or terms is None:
         return None
-    kinds = {term.kind for term in action.terms}
+    kinds = {term.kind for term in terms}
     touches: dict[str, tuple[Touch, ...]] = {}
-    if isinstance(group, Translation):
-        return Block(family, "shift", {term.target: () for term in action.terms}) if kinds == {"shift"} else None
-    if isinstance(group, GL | O | ComplexScaling | Permutation):
-        if kinds != {"matrix"} or any(abs(term.coefficient) != 1 for term in action.terms):
+    if kind == "shift":
+        return Block(family, kind, {term.target: () for term in terms}) if kinds == {"shift"} else None
+    if kind != "sign":
+        if kinds != {"matrix"} or any(abs(term.coefficient) != 1 for term in terms):
             return None
-        for term in action.terms:
+        for term in terms:
             # The inverse of an orthogonal matrix is its transpose: a contragredient slot acts like the others.
             flip = term.transposed != (term.coefficient < 0)
             touch = Touch(term.target_labels, term.element[:-2], term.position, flip)
             touches[term.target] = (*touches.get(term.target, ()), touch)
-        names: dict[type[Group], Kind] = {ComplexScaling: "rotation", Permutation: "permutation"}
-        return Block(family, names.get(type(group), "orthogonal"), touches)
-    if isinstance(group, Diagonal | SignFlip) and kinds <= {"diagonal", "carried"}:
-        if isinstance(group, Diagonal) and "carried" in kinds:
-            return None
-        for term in action.terms:
-            if term.kind == "diagonal" and term.coefficient % 2 == 1:  # even powers do not see signs
-                touch = Touch(term.target_labels, term.element)
-                touches[term.target] = (*touches.get(term.target, ()), touch)
-        return Block(family, "sign", touches, tuple(t.target for t in action.terms if t.kind == "carried"))
-    return None
-
-
-def _widened(action: Action, group: Group) -> Action:
-    symmetry = action.symmetry
-    return replace(action, symmetry=Symmetry(symmetry.name, group, symmetry.action))
+        return Block(family, kind, touches)
+    if not kinds <= {"diagonal", "carried"} or (group.continuous and "carried" in kinds):
+        return None
+    for term in terms:
+        if term.kind == "diagonal" and term.coefficient % 2 == 1:  # even powers do not see signs
+            touch = Touch(term.target_labels, term.element)
+            touches[term.target] = (*touches.get(term.target, ()), touch)
+    return Block(family, kind, touches, tuple(t.target for t in terms if t.kind == "carried"))
 
 
 def assignment(scores: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from quotax.artifacts import ArraySpec
 from quotax.geometry.contraction import apart, covelocity, label_sizes, velocity
 from quotax.geometry.vectors import Named
-from quotax.symmetry import Action, Group, O, Term
+from quotax.symmetry import Action, Group, Term
 
 
 class Family(Protocol):
@@ -146,14 +146,7 @@ class Component:
 
     def flat(self, covectors: Mapping[str, jax.Array]) -> jax.Array:
         """The transpose of `elements`."""
-        return jnp.concatenate([self._coordinates(family, covectors[family.name]).ravel() for family in self.families])
-
-    def _coordinates(self, family: Family, covector: jax.Array) -> jax.Array:
-        shape = self.shapes[family.name]
-        if covector.shape == shape:  # the algebra is all arrays of its shape
-            return covector
-        like = jax.ShapeDtypeStruct(shape, covector.dtype)
-        return jax.linear_transpose(lambda c: family.group.algebra(c, family.sizes), like)(covector)[0]
+        return jnp.concatenate([f.group.pairing(covectors[f.name]).ravel() for f in self.families])
 
     def field(self, arrays: Mapping[str, jax.Array], coordinates: jax.Array) -> Named:
         """The velocity of the moved parameters along flat coordinates."""
@@ -208,17 +201,7 @@ class Component:
 
     def project(self, arrays: Mapping[str, jax.Array]) -> Named:
         """The algebra elements nearest to arrays of their shapes (the skew part of a matrix, for rotations)."""
-        return {f.name: self._nearest(f, arrays[f.name]) for f in self.families if f.name in arrays}
-
-    def _nearest(self, family: Family, array: jax.Array) -> jax.Array:
-        shape = self.shapes[family.name]
-        if array.shape == shape:
-            return array
-        if isinstance(family.group, O):
-            return (array - jnp.swapaxes(array, -1, -2)) / 2
-        # Every algebra here has an orthogonal basis of arrays with entries 0, 1 and -1, of disjoint supports.
-        ones = self._coordinates(family, family.group.algebra(jnp.ones(shape, array.dtype), family.sizes))
-        return family.group.algebra(self._coordinates(family, array) / ones, family.sizes)
+        return {f.name: f.group.nearest(arrays[f.name], f.sizes) for f in self.families if f.name in arrays}
 
 
 def components(families: Sequence[Family]) -> tuple[Component, ...]:

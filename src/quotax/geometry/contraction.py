@@ -71,10 +71,14 @@ def label_sizes(term: Term, element: tuple[int, ...], splits: Mapping[str, tuple
 def velocity(term: Term, source: jax.Array | None, xi: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
     """What the term adds to the velocity of its target, with fused axes apart."""
     operands = ([(source, term.source_labels)] if source is not None else []) + [(xi, term.element)]
-    return term.coefficient * contract(operands, term.target_labels, sizes)
+    return _times(term.coefficient, contract(operands, term.target_labels, sizes))
 
 
 def covelocity(term: Term, source: jax.Array | None, vector: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
     """The transpose of `velocity`: what a vector on the target adds to the algebra coordinates' covector."""
     operands = ([(source, term.source_labels)] if source is not None else []) + [(vector, term.target_labels)]
-    return term.coefficient * contract(operands, term.element, sizes)
+    return _times(term.coefficient, contract(operands, term.element, sizes))
+
+
+def _times(coefficient: float, array: jax.Array) -> jax.Array:
+    return array if coefficient == 1 else coefficient * array

@@ -134,7 +134,7 @@ def footing(point: Point) -> Footing:
 def verticality(point: Point) -> float:
     """How much of a random vector's vertical part is left in its horizontal one."""
     rng = np.random.default_rng(0)
-    v = {name: jnp.asarray(rng.normal(size=a.shape), a.dtype) for name, a in sorted(point.arrays.items())}
+    v = jax.device_put({n: rng.normal(size=a.shape).astype(a.dtype) for n, a in sorted(point.arrays.items())})
     return float(point._once("verticality", v))
 
 

@@ -19,7 +19,6 @@ from quotax.geometry.skeleton import skeleton
 from quotax.geometry.trajectories import State, System, Trajectory, trajectory
 from quotax.geometry.vectors import Named, add, dot, norm
 from quotax.geometry.vertical import Factors, factors_at
-from quotax.symmetry import O
 
 # --- canonical representatives
 
@@ -132,7 +131,7 @@ def _steepness(part: Component) -> float:
         return 0.0
     shared = max(Counter(t.target for _, t in terms).values())
     met = max(Counter((f.name, t.source) for f, t in terms).values())
-    skew = 2 if any(isinstance(f.group, O) for f, _ in terms) else 1
+    skew = 2 if any(f.group.orthogonal for f, _ in terms) else 1
     return max(abs(t.coefficient) for _, t in terms) * (skew * shared * met) ** 0.5
 
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from quotax.compiling import once
 from quotax.geometry.canonical import Canonical, Gauge, act, inverses, shift_to_slice
 from quotax.geometry.curvature import Riemannian, flat_sectional, flat_tensor, from_inner, sectional, tensor
 from quotax.geometry.footing import Leading
 from quotax.geometry.geodesics import hamiltonian, kempf_ness, reach
-from quotax.geometry.once import once
 from quotax.geometry.orientation import Orientation, orientation
 from quotax.geometry.paths import Path, moved, straight
 from quotax.geometry.roles import Restricted, is_linear, is_shift
@@ -131,6 +131,17 @@ class Metric(abc.ABC):
     def reach(self, data: Any, arrays: Named) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return jnp.zeros((), jnp.result_type(*arrays.values()))
+
+    @property
+    def bends_along_orbits(self) -> bool:
+        """Whether the acceleration of every horizontal geodesic is known to be vertical."""
+        return False
+
+    def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
+        """How much of a covector lies along the orbit."""
+        lifted = jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+        whole, left = norm(lifted), norm(_less(lifted, self.level(data, arrays, lifted)))
+        return left / jnp.where(whole > 0, whole, 1)
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
         return self.sharp(self.prepare(arrays), arrays, covector)
@@ -301,11 +312,16 @@ class MovingFrame(Metric):
 
     def level(self, data: Frame, arrays: Named, e: Named) -> Named:
         """The projection at the canonical representative alone."""
-        return _less(e, vertical(self.parts, data.factors, data.canonical.arrays, e))
+        return horizontal(self.parts, data.factors, data.canonical.arrays, e)
 
     def verticality(self, data: Frame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""
         return left_vertical(self.parts, data.factors, data.canonical.arrays, v)
+
+    @property
+    def bends_along_orbits(self) -> bool:
+        """Where geodesics stay among the canonical representatives."""
+        return self.tangent
 
     @functools.cached_property
     def tangent(self) -> bool:

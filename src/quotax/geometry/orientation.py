@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -29,10 +28,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from quotax.draws import fixed
 from quotax.geometry.compact import Block, compact_blocks
 from quotax.geometry.spectra import each, eigh
 from quotax.geometry.vertical import Family, Named
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip
 
 Elements = dict[str, jax.Array]
 
@@ -41,6 +40,8 @@ UNSOLVED = "no parameter tells its orientations apart whose other axes are free 
 
 class Turned(NamedTuple):
     """The arrays in their orientation: turned by the elements of families, then reordered along axes.
+
+    An order comes with its inverse, in a second row.
 
     `margin` says how well these are determined: the least of the ratios that the elements divide by, singular values
     of pairings and gaps of eigenvalues. Rounding of the arrays is amplified by up to its inverse. It is zero where an
@@ -108,12 +109,12 @@ class Orientation:
 
     def _reordered(self, state: Named, orders: Mapping[str, jax.Array], *, back: bool = False) -> Named:
         for block in self.permutations:
-            order = orders[block.name]
-            inverse = jnp.argsort(order)
+            order, inverse = orders[block.name]
             for name, touches in block.touches.items():
                 for touch in touches:
+                    assert touch.own is not None
                     way = inverse if touch.flip != back else order
-                    state = {**state, name: jnp.take(state[name], way, axis=touch.own)}
+                    state = {**state, name: _permuted(state[name], way, touch.own)}
         return state
 
     def _order(self, block: Block, state: Named) -> tuple[jax.Array, jax.Array]:
@@ -127,17 +128,17 @@ class Orientation:
                 if name not in self.rough:
                     scores = scores + jnp.sum(array**4, others)
         order = jnp.argsort(scores)
-        return order, _decided(jnp.diff(scores[order]), jnp.max(scores))
+        return jnp.stack([order, jnp.argsort(order)]), _decided(jnp.diff(scores[order]), jnp.max(scores))
 
     def _before(self, elements: Elements, orders: Elements) -> Elements:
         """Elements that act before the reordering and do what these do after it."""
         families = {stage.block.name: stage.block.family for stage in self.stages}
         for block in self.permutations:
-            inverse, axis = jnp.argsort(orders[block.name]), block.family.group.axis
+            inverse, axis = orders[block.name][1], block.family.group.axis
             for name in elements:
                 for place, label in enumerate(families[name].group.element_axes):
                     if label == axis:
-                        elements = {**elements, name: jnp.take(elements[name], inverse, axis=place)}
+                        elements = {**elements, name: _permuted(elements[name], inverse, place)}
         return elements
 
     def _split(self, name: str, array: jax.Array) -> jax.Array:
@@ -150,14 +151,14 @@ def orientation(families: Sequence[Family]) -> Orientation:
     loose, pending, permutations = {}, [], []
     for family in families:
         block = found.get(family.name)
-        if isinstance(family.group, Permutation):
+        if family.group.reorders:
             if block is None or family.group.each:
                 loose[family.name] = "its indices cannot be put in order"
             else:
                 permutations.append(block)
         elif block is not None and block.kind != "shift" and not block.carried:
             pending.append(block)
-        elif isinstance(family.group, GL | O | ComplexScaling | Diagonal | SignFlip):
+        elif family.group.compact is not None:
             loose[family.name] = "its compact part does not act on each axis by itself"
     splits = {name: tuple(shape) for block in (*permutations, *pending) for name, shape in block.family.splits.items()}
     rough = frozenset(name for block in pending if block.kind != "sign" for name in block.touches)
@@ -188,8 +189,7 @@ def _ready(
         return Stage(block, "reference", witnesses) if witnesses else None
     if block.name in half:
         return Stage(block, "signs", witnesses) if witnesses else None
-    n = block.family.group.shape(block.family.sizes)[-1]
-    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= n
+    enough = sum(_vectors(block, name, splits[name]) for name in witnesses) >= block.directions
     return Stage(block, "reference", witnesses) if enough else None
 
 
@@ -201,6 +201,12 @@ def _vectors(block: Block, name: str, shape: tuple[int, ...]) -> int:
     return math.prod(n for label, n in zip(touch.labels, shape, strict=True) if label not in own)
 
 
+def _permuted(array: jax.Array, way: jax.Array, axis: int) -> jax.Array:
+    """The indices of an axis in another order; a permutation needs no care for indices that are out of bounds."""
+    at = (slice(None),) * axis + (way,)
+    return array.at[at].get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+
 # --- the rules: an element of the block, and how well it is determined
 
 
@@ -208,10 +214,9 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block, m = stage.block, _pairing(stage, arrays)
     best = block.best(m)
     if block.kind == "orthogonal":
-        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), m)
+        values = each(lambda a: jnp.linalg.svd(a, compute_uv=False), block.inner(m))
         certain = _least(values[..., -1], values[..., 0])
     elif block.kind == "rotation":
-        assert isinstance(block.family.group, ComplexScaling)
         rows, (first, second) = jnp.sum(best * m, -1), block.family.group.places(m.shape[-1])
         lengths = rows[..., first] + rows[..., second]
         certain = _least(lengths, jnp.max(lengths))
@@ -223,16 +228,16 @@ def _by_reference(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
 def _by_axes(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
     block = stage.block
     pairs = [touch.pair(arrays[name], arrays[name]) for name, touches in block.touches.items() for touch in touches]
-    values, vectors = eigh(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block)))
+    values, vectors = eigh(block.inner(jnp.broadcast_to(functools.reduce(jnp.add, pairs), _shape(block))))
     certain = _least(jnp.diff(values), values[..., -1:])
-    return jnp.swapaxes(vectors, -1, -2), certain
+    return block.outer(jnp.swapaxes(vectors, -1, -2)), certain
 
 
 def _by_signs(stage: Stage, arrays: Named) -> tuple[jax.Array, jax.Array]:
-    scores = jnp.diagonal(_pairing(stage, arrays), axis1=-2, axis2=-1)
+    scores = jnp.diagonal(stage.block.inner(_pairing(stage, arrays)), axis1=-2, axis2=-1)
     signs = jnp.where(scores < 0, -1, 1).astype(scores.dtype)
     certain = _decided(jnp.abs(scores), jnp.max(jnp.abs(scores)))
-    return signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype), certain
+    return stage.block.outer(signs[..., None] * jnp.eye(scores.shape[-1], dtype=scores.dtype)), certain
 
 
 _RULES = {"reference": _by_reference, "axes": _by_axes, "signs": _by_signs}
@@ -245,10 +250,7 @@ def _pairing(stage: Stage, arrays: Named) -> jax.Array:
         (touch,) = stage.block.touches[name]
         array = arrays[name]
         # Any fixed numbers do, as long as they have nothing to do with the parameters.
-        # Drawn in float32 whatever the dtype, so that the rule is one and the same in all of them.
-        drawn = jax.random.normal(jax.random.key(zlib.crc32(name.encode())), array.shape, jnp.float32)
-        reference = drawn.astype(array.dtype)
-        total = total + touch.pair(reference, array)
+        total = total + touch.pair(fixed(name, array.shape).astype(array.dtype), array)
     return total
 
 

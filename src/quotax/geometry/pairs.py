@@ -28,7 +28,7 @@ from quotax.geometry.paths import Path, joined, moved, straight
 from quotax.geometry.roles import short_sides, sides
 from quotax.geometry.spectra import each
 from quotax.geometry.vertical import Family, Named, components, factors_at, vertical
-from quotax.symmetry import ComplexScaling, Term
+from quotax.symmetry import Term
 
 
 class Block(NamedTuple):
@@ -132,14 +132,14 @@ class Pairs(Metric):
         turned = jnp.swapaxes(right, -1, -2)
         if self.name == "mix":
             xi = 0.5 * (left @ _inverse(family, block.left) - _inverse(family, block.right) @ turned)
-            return _commuting(family, xi)
+            return family.group.nearest(xi, family.sizes)
         rhs = left @ block.right - block.left @ turned
         root = spectral(family, block.left, _root)
         inverse = spectral(family, block.left, lambda x: 1 / _root(x))
         there = jnp.swapaxes(block.vectors, -1, -2) @ inverse
         back = root @ block.vectors
         eta = (there @ rhs @ back) / (block.values[..., :, None] + block.values[..., None, :])
-        return _commuting(family, back @ eta @ there)
+        return family.group.nearest(back @ eta @ there, family.sizes)
 
 
 def stacked(family: Family, arrays: Named) -> Named:
@@ -185,7 +185,7 @@ def _columns(family: Family, term: Term, array: jax.Array) -> jax.Array:
     rest = "".join(c for c in labels if c != own and c not in copies)
     matrix = jnp.einsum(f"{labels}->{copies}{rest}{own}", split)
     matrix = matrix.reshape(*matrix.shape[: len(copies)], -1, matrix.shape[-1])
-    if not isinstance(family.group, ComplexScaling):
+    if not family.group.paired:
         return matrix
     first, second = family.group.places(matrix.shape[-1])
     both = jnp.concatenate([matrix[..., first], matrix[..., second]], axis=-2)
@@ -239,13 +239,3 @@ def _contracted(family: Family, terms: list[Term], v: Named, arrays: Named) -> j
             value = jnp.einsum(f"{labels},{labels}->{term.element}", vector, array, precision="highest")
         total = total + value
     return total
-
-
-def _commuting(family: Family, xi: jax.Array) -> jax.Array:
-    """The nearest element of the family's algebra."""
-    shape = family.group.coordinate_shape(family.sizes)
-    basis = lambda c: family.group.algebra(c, family.sizes)
-    zero = jnp.zeros(shape, xi.dtype)
-    adjoint = jax.linear_transpose(basis, zero)(xi)[0]
-    weight = jax.linear_transpose(basis, zero)(basis(jnp.ones(shape, xi.dtype)))[0]
-    return basis(adjoint / weight)

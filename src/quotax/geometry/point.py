@@ -123,7 +123,18 @@ class Point:
     @property
     def reach(self) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
-        return self._run("reach")
+        return self._once("reach")
+
+    def bends_along(self, slope: Any) -> bool:
+        """Whether horizontal geodesics bend only in directions along which a function of this slope does not change.
+
+        They bend along orbits where they stay among canonical representatives; an invariant function has a slope that
+        vanishes there. Its second derivative along a geodesic is then that along the straight line. Outside of jit.
+        """
+        if not self._metric.bends_along_orbits:
+            return False
+        share = self._once("share_along", self._vectors(slope, "slope", "bends_along(slope)"))
+        return float(share) <= _ROUNDING * float(jnp.finfo(share.dtype).eps)
 
     # --- inside
 
@@ -143,6 +154,10 @@ class Point:
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")
+
+
+_ROUNDING = 1e3
+"""What rounding leaves of a slope along orbits, in units of its own."""
 
 
 class OrientedPoint(NamedTuple):
@@ -166,6 +181,6 @@ class OrientedPoint(NamedTuple):
         """Why it is not fixed."""
         if self.loose:
             return "; ".join(f"{name}: {why}" for name, why in self.loose.items())
-        if self.margin == 0:
+        if not float(self.margin):
             return "the canonical representative was not reached, or its orientation is not unique"
         return f"its orientation is hardly determined (margin {self.margin:.1e})"

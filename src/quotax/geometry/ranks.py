@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
+from quotax.compiling import once
 from quotax.errors import GeometryError
 from quotax.geometry import closed_forms, elimination, gram, roots, solver
 from quotax.geometry.component import Component, Named
-from quotax.geometry.once import once
 
 _SMALL = 1024
 """The most coordinates whose Gram matrix is made although its blocks could be eliminated."""

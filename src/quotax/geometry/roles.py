@@ -12,7 +12,7 @@ from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.geometry.component import Family, Named, velocities
-from quotax.symmetry import GL, Action, Group, O, Term
+from quotax.symmetry import Action, Group, Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def is_shift(family: Family) -> bool:
 
 def is_isometric(family: Family) -> bool:
     """Whether the family acts by orthogonal matrices, or by shifts that no parameter multiplies."""
-    if not family.group.continuous or (isinstance(family.group, O) and is_linear(family)):
+    if not family.group.continuous or (family.group.orthogonal and is_linear(family)):
         return True
     return bool(family.terms) and all(term.kind == "shift" for term in family.terms or ())
 
@@ -158,7 +158,7 @@ def short_sides(family: Family) -> list[bool] | None:
     """For each side, whether it holds too few vectors to fix the element of a matrix family."""
     if family.group.layout != "matrix" or not all(term.kind == "matrix" for term in family.terms or ()):
         return None
-    needed = family.group.shape(family.sizes)[-1] if isinstance(family.group, GL) else 1
+    needed = family.group.shape(family.sizes)[-1] if family.group.general else 1
     return [bool(side) and _width(family, side) < needed for side in sides(family)]
 
 

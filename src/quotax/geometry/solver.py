@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from quotax.compiling import once
 from quotax.geometry import closed_forms, coupled, elimination, gram, iterative, roots
 from quotax.geometry.component import Component, Named
-from quotax.geometry.once import once
 from quotax.geometry.vectors import add, dot, ravel, traced, unravel
 
 Method = Literal["separate", "dense", "elimination", "iterative"]

@@ -28,7 +28,7 @@ from quotax.geometry.metrics import Metric
 from quotax.geometry.patience import Patience
 from quotax.geometry.point import Point
 from quotax.geometry.roles import is_shift
-from quotax.geometry.vertical import Family, Named, components, coordinates, factors_at, rank
+from quotax.geometry.vertical import Family, Named, components, coordinates, dimensions, factors_at
 from quotax.threads import one_thread
 from quotax.trees import nest
 
@@ -106,8 +106,8 @@ class QuotientSpace:
         """The dimension of a generic orbit: the rank of the fields at random parameters, in float64."""
         rng = np.random.default_rng(0)
         with jax.enable_x64(True):
-            arrays = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in self.network.shapes.items()}
-            return int(rank(self._parts, arrays))
+            arrays = jax.device_put({name: rng.normal(size=shape) for name, shape in self.network.shapes.items()})
+            return sum(map(int, dimensions(self._parts, arrays)))
 
     @property
     def algebra_dim(self) -> int:
@@ -121,7 +121,8 @@ class QuotientSpace:
 
     def rank_at(self, params: Any) -> jax.Array:
         """The dimension of the orbit through `params`; below `fiber_dim` where a stabiliser is larger (dead units)."""
-        return rank(self._parts, self._arrays(params, "space.rank_at(params)"))
+        found = dimensions(self._parts, self._arrays(params, "space.rank_at(params)"))
+        return functools.reduce(jnp.add, found, jnp.zeros((), int))
 
     # --- one base point
 

@@ -25,11 +25,10 @@ __all__ = [
     "Named",
     "components",
     "coordinates",
+    "dimensions",
     "factors_at",
     "horizontal",
     "left_vertical",
-    "rank",
-    "rank_at",
     "vertical",
 ]
 
@@ -85,15 +84,9 @@ def coordinates(
     return result
 
 
-def rank(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> jax.Array:
-    """The dimension of the vertical space at these (float64) arrays."""
-    return rank_at(parts, arrays)
-
-
-def rank_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> jax.Array:
-    """The dimension of the vertical space at these arrays: how many directions the Gram operators do not kill."""
-    found = [ranks.rank(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts)]
-    return sum(found, start=jnp.zeros((), int))
+def dimensions(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> list[jax.Array]:
+    """For each part the dimension of its vertical space: how many directions its Gram operator does not kill."""
+    return [ranks.rank(bare.part, bare.numbered(arrays)) for bare in map(skeleton, parts)]
 
 
 # Compiled for each component by itself, in numbered names: equal blocks of a network are compiled once.

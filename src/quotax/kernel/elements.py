@@ -12,8 +12,12 @@ from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewrit
 from quotax.kernel.rewriting import occurrences
 from quotax.kernel.sizes import Size
 
-Kind = Literal["general", "orthogonal", "permutation", "complex", "positive", "nonzero", "sign", "vector"]
-"""Matrices (general, orthogonal, permutation, complex scalings of pairs), factors (positive, nonzero, sign), shifts."""
+Kind = Literal["general", "orthogonal", "fixing", "permutation", "complex", "positive", "nonzero", "sign", "vector"]
+"""Matrices (general, orthogonal, orthogonal that fix the vector of ones, permutations, complex scalings of pairs),
+factors (positive, nonzero, sign), shifts."""
+
+_TURNS = ("orthogonal", "fixing", "permutation")
+"""The transpose is the inverse."""
 
 _SIGNS = {"positive": "positive", "nonzero": "nonzero", "sign": "sign", "permutation": "boolean"}
 _TWO = Size.of(2)
@@ -31,7 +35,7 @@ class Element:
     @property
     def is_matrix(self) -> bool:
         """Whether an element is a matrix on its axis."""
-        return self.kind in ("general", "orthogonal", "permutation", "complex")
+        return self.kind in ("general", "complex", *_TURNS)
 
     @property
     def slots(self) -> tuple[Size, ...]:
@@ -55,8 +59,10 @@ class Element:
         g = self._atom(atoms)
         if not self.is_matrix:
             return ()
-        inverse = self._atom(atoms, inverted=True) if self.kind in ("general", "complex") else g
+        inverse = g if self.kind in _TURNS else self._atom(atoms, inverted=True)
         out: list[Rule] = [lambda algebra, factors: _cancelled(algebra, factors, g, inverse)]
+        if self.kind == "fixing":
+            out.append(lambda algebra, factors: _summed(algebra, factors, g))
         half = self.axis.over(2) if self.kind == "complex" and self.axis is not None else None
         if half is not None:
             slots = (*((self.each,) if self.each is not None else ()), half)
@@ -72,7 +78,7 @@ class Element:
         """`g` or its inverse at these indices, `each` first."""
         if not self.is_matrix:
             return {((self._atom(algebra.atoms).number, at, -1 if inverted else 1),): Fraction(1)}
-        if inverted and self.kind in ("orthogonal", "permutation"):
+        if inverted and self.kind in _TURNS:
             at, inverted = (*at[:-2], at[-1], at[-2]), False
         return algebra.entry(self._atom(algebra.atoms, inverted), at)
 
@@ -139,6 +145,16 @@ def _cancelled(algebra: Algebra, factors: list[Factor], g: Atom, inverse: Atom) 
                         algebra.lemmas["inverse: g g⁻¹ = 1"] = None
                         rest = [f for m, f in enumerate(factors) if m not in (j, k)]
                         return [(Fraction(1), [*rest, algebra.delta(one[1][left[1]], two[1][right[1]])], (common,))]
+    return None
+
+
+def _summed(algebra: Algebra, factors: list[Factor], g: Atom) -> list[Rewritten] | None:
+    r"""$\sum_j g_{ij} = 1$ where `g 1 = 1`, and $\sum_i g_{ij} = 1$ because the inverse fixes `1` too."""
+    for k, (number, at, power) in enumerate(factors):
+        for index in at[-2:] if number == g.number and power == 1 else ():
+            if isinstance(index, Bound) and len(occurrences(factors, index)) == 1:
+                algebra.lemmas["ones: g 1 = 1"] = None
+                return [(Fraction(1), [f for m, f in enumerate(factors) if m != k], (index,))]
     return None
 
 

@@ -15,8 +15,8 @@ from quotax.sharpness.problem.arguments import check_choice, check_radius, check
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
-from quotax.sharpness.problem.setting import Measurement, Problem, Setting
-from quotax.sharpness.problem.vectors import Vector
+from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.vectors import Vector, stacked
 from quotax.sharpness.result import FUNCTION
 from quotax.sharpness.trace import traced
 from quotax.threads import one_thread
@@ -213,28 +213,32 @@ class Sample:
 
 
 def _sample(setting: Setting, radius: float, distribution: str, draws: int, antithetic: bool) -> Sample:
-    problem, seed, n = setting.problem, (*setting.request.bits, 1), setting.dim
-    base = problem.value(problem.origin)
-    point = lambda i: _draw(problem, (*seed, i), radius, distribution, n)
-    rises, cut = [], False
-    for i in range(draws):
-        x = point(i)
-        ends = (x, -x) if antithetic else (x,)
-        rises.append(sum(problem.value(x) - base for x in ends) / len(ends))
-        cut = cut or any(problem.stop(x) < 1 for x in ends)
-    bends = [
-        [problem.value(share * x) + problem.value(-share * x) - 2 * base for share in SCALES]
-        for x in map(point, range(min(draws, LOOKED_AT)))
-    ]
-    return Sample(np.asarray(rises), cut, np.mean(bends, axis=0), base)
+    problem, seed, size = setting.problem, (*setting.request.bits, 1), setting.layout.size
+    base, signs = problem.value(problem.origin), (1, -1) if antithetic else (1,)
+    rises, cut, looked = [], False, None
+    for start in range(0, draws, together := max(LOOKED_AT, min(AT_ONCE, TOGETHER // size))):
+        points = _draw(setting, [(*seed, i) for i in range(start, min(start + together, draws))], radius, distribution)
+        along = problem.lines(points)
+        rises += (np.mean([along(sign) for sign in signs], axis=0) - base).tolist()
+        cut = cut or any(problem.stop(sign * x) < 1 for x in points for sign in signs)
+        if looked is None:
+            twice = [np.add(along(share, LOOKED_AT), along(-share, LOOKED_AT)) for share in SCALES]
+            looked = np.mean(twice, axis=1) - 2 * base
+    return Sample(np.asarray(rises), cut, np.asarray(looked), base)
 
 
-def _draw(problem: Problem, seed: tuple[int, ...], radius: float, distribution: str, n: int) -> Vector:
+AT_ONCE, TOGETHER = 32, 2**22
+"""So many points, or numbers, are drawn at once."""
+
+
+def _draw(setting: Setting, seeds: list[tuple[int, ...]], radius: float, distribution: str) -> Vector:
     # A standard normal vector in whitened coordinates, projected: isotropic on the horizontal space.
-    x = problem.frame.horizontal(problem.normal(seed))
+    problem = setting.problem
+    x = problem.frame.horizontal(stacked([problem.normal(seed) for seed in seeds]))
     if distribution == "gaussian":
         return radius * x
-    x = problem.ball(1.0).unit(x)[0]
+    x = stacked([problem.ball(1.0).unit(row)[0] for row in x])
     if distribution == "ball":
-        x = float(np.random.default_rng((*seed, 1)).uniform()) ** (1.0 / n) * x
+        shares = [float(np.random.default_rng((*seed, 1)).uniform()) ** (1.0 / setting.dim) for seed in seeds]
+        x = np.asarray(shares, setting.layout.dtype)[:, None] * x
     return radius * x

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, put, zeros
+from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, put, stacked, zeros
 
 Operator = Callable[[Vector], Vector]
 
 # What is left of a vector after orthogonalisation counts as a new direction above this share of it.
 NEW = 1e-6
+
+# Above this share what is left needs no second look.
+MUCH = 0.1
 
 
 class Ritz(NamedTuple):
@@ -40,28 +44,41 @@ class Ritz(NamedTuple):
         """The i-th approximate eigenvector v."""
         return combine(self.coordinates[:, i], self.basis)
 
+    def vectors(self, which: Sequence[int]) -> Vector:
+        """Several of them, as a stack."""
+        return combine(self.coordinates[:, list(which)].T, self.basis)
+
     def residual(self, i: int) -> float:
         """`|A v - value v|`: within that distance of the value lies an eigenvalue of A."""
         error = combine(self.coordinates[:, i], self.images) - float(self.values[i]) * self.vector(i)
         return dot(error, error) ** 0.5
 
 
-def orthonormal(basis: Vector, v: Vector) -> Vector | None:
-    """The unit vector of what is left of `v` outside the span of the basis' rows; nothing if that is rounding."""
-    size = rest = dot(v, v) ** 0.5
-    for _ in range(3 if len(basis) else 0):
-        before = rest
-        v = v - combine(dots(basis, v), basis)
+def orthonormal(basis: Vector, stack: Vector) -> tuple[list[Vector | None], float]:
+    """For each row of a stack the unit vector of what is left outside the span of the basis' rows and of those before.
+
+    Nothing where that is rounding. Rounding grows by the inverse of the second number: the least share that is left.
+    """
+    sizes = [dot(v, v) ** 0.5 for v in stack]
+    if len(basis):
+        stack = stack - combine(dots(stack, basis), basis)
+    found: list[Vector | None] = []
+    share = 1.0
+    for v, size in zip(stack, sizes, strict=True):
+        before = [q for q in found if q is not None]
+        for _ in range(2):
+            for q in before:
+                v = v - dot(q, v) * q
         rest = dot(v, v) ** 0.5
-        if rest > 0.5 * before:
-            break  # what was taken away now is rounding of what is left
-    return v * (1 / rest) if rest > NEW * size else None
+        found.append(v * (1 / rest) if rest > NEW * size else None)
+        share = min(share, rest / size if size > 0 else 0.0)
+    return found, share
 
 
 def block_lanczos(
     operator: Operator,
     project: Operator,
-    random: Callable[[int], Vector],
+    random: Callable[[Sequence[int]], Vector],
     *,
     block: int,
     basis: int,
@@ -72,32 +89,50 @@ def block_lanczos(
 
     A block of b vectors finds eigenvalues of multiplicity up to b, of which a single vector sees one. Directions that
     a block lacks are replaced by `random` ones in the range of `project`; when that is exhausted, the answer is exact.
+    All three work on stacks of vectors.
     """
-    candidates = [random(basis + i) for i in range(block)]
+    candidates = random(range(basis, basis + block))
     Q, images = zeros(basis, candidates[0]), zeros(basis, candidates[0])
     T = np.zeros((basis, basis))
     count, rounds = 0, 0
     while True:
         first, wanted = count, candidates[: basis - count]
-        for candidate in wanted:
-            q = orthonormal(Q[:count], candidate)
-            if q is None:
-                q = orthonormal(Q[:count], project(random(count)))
-            # Rounding must not lead out of the range.
-            q = None if q is None else orthonormal(Q[:count], project(q))
-            if q is None:
-                break
-            Q, count = put(Q, count, q), count + 1
-        for i in range(first, count):
-            images = put(images, i, operator(Q[i]))
-        new, candidates = images[first:count], [images[i] for i in range(first, count)]
-        T[:count, first:count] = dots(Q[:count], new)
-        T[first:count, :first] = dots(Q[first:count], images[:first])
-        found, rounds = _ritz(Q[:count], images[:count], T[:count, :count]), rounds + 1
-        over = count == basis or count - first < len(wanted)
+        new = _further(Q[:count], wanted, project, random)
+        if new:
+            for i, image in enumerate(operator(stacked(new))):
+                Q, images = put(Q, count + i, new[i]), put(images, count + i, image)
+            count += len(new)
+            candidates = images[first:count]
+            T[:count, first:count] = dots(Q[:count], candidates)
+            T[first:count, :first] = T[:first, first:count].T
+        rounds += 1
+        over = count == basis or len(new) < len(wanted)
         # Residuals cost passes over the basis: looked at in every fourth round.
-        if over or (tolerance > 0 and rounds % 4 == 0 and converged(found, ends, tolerance)):
-            return found
+        if over or (tolerance > 0 and rounds % 4 == 0):
+            found = _ritz(Q[:count], images[:count], T[:count, :count])
+            if over or converged(found, ends, tolerance):
+                return found
+
+
+def _further(
+    basis: Vector, wanted: Vector, project: Operator, random: Callable[[Sequence[int]], Vector]
+) -> list[Vector]:
+    """Orthonormal vectors for the next block, in the range of `project`: fewer than wanted when that is exhausted."""
+    found, share = orthonormal(basis, wanted)
+    lacking = [i for i, v in enumerate(found) if v is None]
+    if lacking:
+        for i, v in zip(lacking, random([len(basis) + i for i in lacking]), strict=True):
+            found[i] = v
+        found, share = orthonormal(basis, stacked(found))
+    found = _up_to_nothing(found)
+    if found and not share > MUCH:
+        # Rounding must not lead out of the range, nor into the span of the basis.
+        found = _up_to_nothing(orthonormal(basis, project(stacked(found)))[0])
+    return found
+
+
+def _up_to_nothing(found: list[Vector | None]) -> list[Vector]:
+    return list(itertools.takewhile(lambda v: v is not None, found))
 
 
 def _ritz(Q: Vector, images: Vector, T: np.ndarray) -> Ritz:

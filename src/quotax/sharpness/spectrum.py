@@ -16,6 +16,7 @@ from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.vectors import stacked
 from quotax.sharpness.result import FUNCTION
 from quotax.threads import one_thread
 
@@ -180,12 +181,12 @@ def spectrum(
 
         seen = spread(request, setting.given, again)
     known, kept = judged(setting, verdict(setting))
-    tree = lambda i: setting.home(setting.problem.frame.away(found.vector(i)))
+    trees = lambda which: [setting.home(v) for v in setting.problem.frame.away(found.vectors(which))] if which else []
     return Spectrum(
         values=found.values[list(high)],
         bottom=found.values[list(low)],
-        vectors=[tree(i) for i in high],
-        bottom_vectors=[tree(i) for i in low],
+        vectors=trees(high),
+        bottom_vectors=trees(low),
         residuals=np.asarray([found.residual(i) for i in high]),
         bottom_residuals=np.asarray([found.residual(i) for i in low]),
         dim=n,
@@ -203,10 +204,10 @@ def spectrum(
 def _eigenpairs(setting: Setting, ends: tuple[int, int], basis: int, tolerance: float) -> Ritz:
     """Ritz pairs of the Hessian; equal eigenvalues are found as often as they are asked for."""
     problem, bits = setting.problem, setting.request.bits
-    random = lambda i: problem.frame.horizontal(problem.normal((*bits, 1, i)))
+    random = lambda indices: problem.frame.horizontal(stacked([problem.normal((*bits, 1, i)) for i in indices]))
     block = min(max(ends), basis)
     return block_lanczos(
-        problem.hessian_vector, problem.frame.horizontal, random,
+        problem.hessian_vectors, problem.frame.horizontal, random,
         block=block, basis=basis, ends=ends, tolerance=tolerance,
     )  # fmt: skip
 
@@ -216,9 +217,10 @@ def _density(setting: Setting, probes: int) -> Density:
     problem, bits, steps = setting.problem, setting.request.bits, min(60, setting.dim)
     nodes, weights = [], []
     for probe in range(probes):
-        random = lambda i, probe=probe: problem.frame.horizontal(problem.normal((*bits, 2, probe, i)))
+        draw = lambda i, probe=probe: problem.normal((*bits, 2, probe, i))
+        random = lambda indices, draw=draw: problem.frame.horizontal(stacked(list(map(draw, indices))))
         found = block_lanczos(
-            problem.hessian_vector, problem.frame.horizontal, random, block=1, basis=steps, ends=(0, 0), tolerance=0.0
+            problem.hessian_vectors, problem.frame.horizontal, random, block=1, basis=steps, ends=(0, 0), tolerance=0.0
         )
         nodes.append(found.values)
         weights.append(found.weights)

@@ -16,7 +16,7 @@ from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
-from quotax.sharpness.problem.vectors import Vector, combine, dot, dots, finite, stacked
+from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
 from quotax.sharpness.result import FUNCTION
 from quotax.threads import one_thread
 
@@ -117,8 +117,8 @@ def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int
     problem, size = setting.problem, setting.layout.size
     if probes is None and size <= EXACT:
         # The diagonal of the projected Hessian in whitened coordinates.
-        entry = lambda i, row: problem.hessian_vector(problem.frame.horizontal(problem.kept(row)))[i]
-        return sum(float(entry(i, row)) for i, row in enumerate(np.eye(size))), 0.0, "exact", size
+        rows = problem.frame.horizontal(problem.kept(np.eye(size)))
+        return float(np.sum(problem.forms(rows))), 0.0, "exact", size
     sketch = min((probes or 120) // 3, setting.dim)
     signs = (probes or 120) - 2 * sketch
     range_part, rest = _hutch(setting, sketch, signs)
@@ -128,21 +128,14 @@ def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int
 
 def _hutch(setting: Setting, sketch: int, signs: int) -> tuple[float, np.ndarray]:
     """The trace on the range of a random sketch, and samples of the trace on its complement (Meyer et al. 2021)."""
-    problem = setting.problem
+    problem, size = setting.problem, setting.layout.size
     random = np.random.default_rng((*setting.request.bits, 3))
-    draw = lambda: problem.frame.horizontal(problem.kept(random.choice((-1.0, 1.0), setting.layout.size)))
-    images = stacked([problem.hessian_vector(draw()) for _ in range(sketch)])
-    Q = _orthonormal(images)
+    draw = lambda count: problem.frame.horizontal(problem.kept(random.choice((-1.0, 1.0), (count, size))))
+    Q = _orthonormal(problem.hessian_vectors(draw(sketch)))
     if Q is None or not len(Q):
         return 0.0, np.full(signs, math.nan if Q is None else 0.0)
-    range_part = sum(dot(q, problem.hessian_vector(q)) for q in Q)
-
-    def sample() -> float:
-        z = draw()
-        z = z - combine(dots(Q, z), Q)
-        return dot(z, problem.hessian_vector(z))
-
-    return range_part, np.asarray([sample() for _ in range(signs)])
+    z = draw(signs)
+    return float(np.sum(problem.forms(Q))), problem.forms(z - combine(dots(z, Q), Q))
 
 
 def _orthonormal(stack: Vector) -> Vector | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from quotax.symmetry.groups import Permutation
 from quotax.symmetry.language import ELEMENT, INVERSE, parameter, variable
 from quotax.symmetry.symmetry import Action
 
@@ -61,7 +60,7 @@ def without(action: Action, gains: Sequence[Gain]) -> Action | None:
     """
     names = {gain.name for gain in gains}
     moved = {entry.name for entry in action.entries} & names
-    if moved and not isinstance(action.group, Permutation):
+    if moved and not action.group.reorders:
         return None
     entries = []
     for entry in action.entries:

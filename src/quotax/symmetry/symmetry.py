@@ -109,11 +109,19 @@ class Action:
     @cached_property
     def infinitesimal(self) -> tuple[Entry, ...]:
         """The derivative of every entry at the identity, along `xi`; empty for a discrete group."""
-        if not self.group.continuous:
-            return ()
+        return self.slopes if self.group.continuous else ()
+
+    @cached_property
+    def slopes(self) -> tuple[Entry, ...]:
+        """The derivative of every entry where `g` leaves the identity by any array at all, in the algebra or not."""
         return tuple(differentiate(entry, self.group) for entry in self.entries)
 
     @cached_property
     def terms(self) -> tuple[Term, ...] | None:
         """The infinitesimal action as bilinear terms, or nothing when it is not made of such terms only."""
         return terms(self.infinitesimal)
+
+    @cached_property
+    def touches(self) -> tuple[Term, ...] | None:
+        """Where an element acts, as the terms of `slopes`: of a discrete group too."""
+        return self.terms if self.group.continuous else terms(self.slopes)

@@ -10,26 +10,13 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws import NoLaw
-from quotax.kernel.elements import Element, Kind
+from quotax.kernel.elements import Element
 from quotax.kernel.indices import Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
 from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
 from quotax.kernel.transformation import exponential, logarithm
-from quotax.symmetry import (
-    ELEMENT,
-    INVERSE,
-    Action,
-    ComplexScaling,
-    Diagonal,
-    Entry,
-    Group,
-    O,
-    Permutation,
-    PositiveDiagonal,
-    SignFlip,
-    variable,
-)
+from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, Group, variable
 
 Sizes = Mapping[str, Size]
 
@@ -38,26 +25,7 @@ def element_of(group: Group, sizes: Sizes) -> Element:
     """What the kernel needs to know of a group."""
     each = sizes[group.each] if group.each else None
     axis = sizes[group.axis] if group.axis else None
-    pairs, kind = "adjacent", "nonzero"
-    if isinstance(group, ComplexScaling):
-        kind, pairs = "complex", group.pairs
-    elif isinstance(group, Permutation):
-        kind = "permutation"
-    elif isinstance(group, O):
-        kind = "orthogonal"
-    elif group.layout == "matrix":
-        kind = "general"
-    elif group.layout == "vector":
-        kind = "vector"
-    elif isinstance(group, SignFlip):
-        kind = "sign"
-    elif isinstance(group, PositiveDiagonal) and not isinstance(group, Diagonal):
-        kind = "positive"
-    return Element(_kind(kind), each, axis, pairs)
-
-
-def _kind(kind: str) -> Kind:
-    return kind  # type: ignore[return-value]  # one of the literals by construction
+    return group.element(each, axis)
 
 
 def claimed(

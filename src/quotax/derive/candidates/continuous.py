@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.derive.candidates.templates import Scale, Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.candidates.templates import MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
 from quotax.derive.sampling import modular
@@ -155,7 +155,7 @@ def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tup
         if plain and all(_still(s, spec) for s in samples):
             axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
             term = Shift(spec.name, tuple(range(len(own))))
-            yield spec.name, Solution(axis, each, "vector", ((term, Fraction(1)),))
+            yield spec.name, Solution(axis, each, None, ((term, Fraction(1)),))
 
 
 def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
@@ -173,16 +173,17 @@ def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: P
     ]
     data = [m for s in samples for m in s.moments]
     places = [*paired, *((None, axis) for axis in axes)]
-    for kind in ("GL", "adjacent", "halves", "O"):
+    for matrices in MATRICES:
         for each, axis in places:
-            usable = [m for s in samples for m in s.moments if kind in ("GL", "O") or s.sizes[axis] % 2 == 0]
-            large = any(s.sizes[axis] >= (4 if kind in ("adjacent", "halves") else 2) for s in samples)
+            group = matrices(axis, each)
+            usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
+            large = any(s.sizes[axis] >= group.telling(2) for s in samples)
             if not usable or not large:
                 continue
-            progress(f"solving for {kind} on {axis}{f' for each {each}' if each else ''}")
-            yield solve_matrix(usable, specs, axis, each, kind)
-            if kind == "O" and each is None:
-                yield solve_matrix(usable, specs, axis, each, kind, gains=True)
+            progress(f"solving for {group}")
+            yield solve_matrix(usable, specs, group)
+            if group.orthogonal and each is None:
+                yield solve_matrix(usable, specs, group, gains=True)
     for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
         progress(f"solving for vectors on {pair[0]} {pair[1]}")
         yield solve_vector(data, specs, pair)

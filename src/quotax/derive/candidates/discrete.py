@@ -18,7 +18,7 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, labels_of, symmetries
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
-from quotax.symmetry import GL, ComplexScaling, Diagonal, O, Permutation, SignFlip, Symmetry, written
+from quotax.symmetry import O, Permutation, SignFlip, Symmetry, written
 
 Place = tuple[str, int]
 
@@ -101,7 +101,7 @@ def _candidates(
             orders = [cycle, swap]
             for chosen in _minimal(places, covered, lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)):
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
-                template = symmetries(Solution(axis, None, "O", turns), specs)[0]
+                template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
                 yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
         covered = _spanned(_signs(specs, families, axis))
         for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
@@ -144,14 +144,15 @@ def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) 
     moved: set[Place] = set()
     for entry in family.bind(tuple(specs)).entries:
         own = next(s for s in specs if s.name == entry.name).factors
-        if not odd or not isinstance(family.group, Diagonal) or _odd_power(entry):
+        if not odd or family.group.layout == "matrix" or _odd_power(entry):
             moved |= {(entry.name, k) for k, f in enumerate(own) if f == axis}
     return moved
 
 
 def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> Covered:
     """Whether places are a union of those where continuous families on this axis contain its permutations."""
-    own = [_places(specs, f, axis, False) for f in families if f.group.axis == axis and isinstance(f.group, GL | O)]
+    within = lambda group: group.continuous and any(smaller.reorders for smaller in group.subgroups)
+    own = [_places(specs, f, axis, False) for f in families if f.group.axis == axis and within(f.group)]
     return lambda chosen: chosen == set().union(*(places for places in own if places <= chosen))
 
 
@@ -160,9 +161,8 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
     own = []
     for family in families:
         group = family.group
-        on_axis = group.axis == axis and isinstance(group, GL | O | Diagonal)
-        each = group.each == axis and isinstance(group, GL | O | Diagonal | ComplexScaling)
-        if on_axis or each:
+        contained = (group.axis == axis and group.signs == "each") or (group.each == axis and group.signs)
+        if group.continuous and contained:
             own.append(_places(specs, family, axis, True))
     return own
 

@@ -8,10 +8,9 @@ unknowns is the answer; names and architectures play no part.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
@@ -19,8 +18,15 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
+from quotax.symmetry import GL, ComplexScaling, Group, O
 
-MatrixKind = Literal["GL", "adjacent", "halves", "O"]
+MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
+    GL,
+    lambda axis, each: ComplexScaling(axis, each, "adjacent"),
+    lambda axis, each: ComplexScaling(axis, each, "halves"),
+    O,
+)
+"""The groups of matrices that are looked for on an axis, from the largest to the smallest."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,14 @@ class Solution:
 
     axis: str | None
     each: str | None
-    kind: MatrixKind | Literal["vector"]
+    group: Group | None
+    """The group of matrices that acts; None where it is a vector."""
     terms: tuple[tuple[Term, Fraction], ...]
 
 
-def matrix_terms(specs: Sequence[ArraySpec], axis: str, each: str | None, kind: MatrixKind, gains: bool) -> list[Term]:
-    """Every place where a matrix on `axis` may act."""
+def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Term]:
+    """Every place where a matrix on the group's axis may act."""
+    axis, each = group.axis, group.each
     vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
     terms: list[Term] = []
     for spec in specs:
@@ -94,7 +102,7 @@ def matrix_terms(specs: Sequence[ArraySpec], axis: str, each: str | None, kind: 
             if factor != axis:
                 continue
             batch = own.index(each) if each is not None else None
-            for transposed in (False,) if kind == "O" else (False, True):
+            for transposed in (False,) if group.orthogonal else (False, True):
                 for gain in (None, *(v for v in vectors if v != spec.name)):
                     terms.append(Turn(spec.name, place, batch, transposed, gain))
     return terms
@@ -125,15 +133,10 @@ def _placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
 
 
 def solve_matrix(
-    data: Sequence[Moments],
-    specs: Sequence[ArraySpec],
-    axis: str,
-    each: str | None,
-    kind: MatrixKind,
-    gains: bool = False,
+    data: Sequence[Moments], specs: Sequence[ArraySpec], group: Group, gains: bool = False
 ) -> list[Solution]:
-    """The ways in which the matrices of this kind act on `axis` without changing the model."""
-    terms = matrix_terms(specs, axis, each, kind, gains)
+    """The ways in which the matrices of this group act without changing the model."""
+    terms = matrix_terms(specs, group, gains)
     if not terms:
         return []
     blocks = []
@@ -145,24 +148,10 @@ def solve_matrix(
             if key not in cache:
                 cache[key] = moments.matrix(*key)
             k = cache[key]
-            columns.append(_projected(np.swapaxes(k, -1, -2) if term.transposed else k, kind))
+            # entry (i, j) of K belongs to C_ij
+            columns.append(group.pairing(np.swapaxes(k, -1, -2) if term.transposed else k) % PRIME)
         blocks.append(np.stack(columns, axis=-1).reshape(-1, len(terms)))
-    return _solutions(blocks, terms, axis, each, kind)
-
-
-def _projected(k: np.ndarray, kind: MatrixKind) -> np.ndarray:
-    """The coefficients of a basis of the algebra: entry (i, j) of K belongs to C_ij."""
-    n = k.shape[-1]
-    if kind == "GL":
-        return k.reshape(-1, n * n)
-    if kind == "O":
-        rows, columns = np.triu_indices(n, 1)
-        return (k[..., rows, columns] - k[..., columns, rows]) % PRIME
-    first = np.arange(0, n, 2) if kind == "adjacent" else np.arange(n // 2)
-    second = first + (1 if kind == "adjacent" else n // 2)
-    real = k[..., first, first] + k[..., second, second]
-    imaginary = k[..., second, first] - k[..., first, second]
-    return np.concatenate([real, imaginary], axis=-1) % PRIME
+    return _solutions(blocks, terms, group.axis, group.each, group)
 
 
 def solve_vector(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
@@ -171,7 +160,7 @@ def solve_vector(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tupl
     if not terms:
         return []
     blocks = [np.stack([_column(m, t) for t in terms], axis=-1).reshape(-1, len(terms)) for m in data]
-    return _solutions(blocks, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, "vector")
+    return _solutions(blocks, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
 
 
 def _column(moments: Moments, term: Term) -> np.ndarray:
@@ -192,12 +181,12 @@ def _solutions(
     terms: list[Term],
     axis: str | None,
     each: str | None,
-    kind: MatrixKind | Literal["vector"],
+    group: Group | None,
 ) -> list[Solution]:
     found = []
     for row in modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks])):
         numbers = modular.rationals(row)
         if numbers is not None:
             chosen = tuple((t, a) for t, a in zip(terms, numbers, strict=True) if a)
-            found.append(Solution(axis, each, kind, chosen))
+            found.append(Solution(axis, each, group, chosen))
     return found

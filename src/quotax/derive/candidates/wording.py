@@ -12,56 +12,37 @@ from fractions import Fraction
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Turn
-from quotax.symmetry import (
-    GL,
-    ComplexScaling,
-    Diagonal,
-    Group,
-    O,
-    PositiveDiagonal,
-    PositiveScalar,
-    Symmetry,
-    Translation,
-    written,
-)
+from quotax.symmetry import Diagonal, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation, written
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
     """The symmetry that a solution stands for; several where only a proof can tell which group it is, largest first."""
     by_name = {spec.name: spec for spec in specs}
-    if solution.kind == "vector":
+    if solution.group is None:
         return _vector(solution, by_name)
-    return _matrix(solution, by_name)
+    return _matrix(solution, solution.group, by_name)
 
 
 # --- matrices
 
 
-def _matrix(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry]:
-    terms = _representation(solution)
+def _matrix(solution: Solution, group: Group, specs: Mapping[str, ArraySpec]) -> list[Symmetry]:
+    terms = _representation(solution, group)
     if terms is None:
         return []
-    axis, each = solution.axis, solution.each
-    group: Group
-    if solution.kind == "GL":
-        group, word = GL(axis, each), "linear"
-    elif solution.kind == "O":
-        group, word = O(axis, each), "rotate"
-    else:
-        group, word = ComplexScaling(axis, each, "adjacent" if solution.kind == "adjacent" else "halves"), "complex"
     action: dict[str, str] = {}
     for name in dict.fromkeys(turn.param for turn, _ in terms):
-        key, text = _turned(specs[name], [(t, c) for t, c in terms if t.param == name], each)
+        key, text = _turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each)
         action[key] = text
-    return [Symmetry(f"{word} {axis}", group, action)]
+    return [Symmetry(f"{group.verb} {group.axis}", group, action)]
 
 
-def _representation(solution: Solution) -> list[tuple[Turn, bool]] | None:
+def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]] | None:
     """Each term with whether it acts by the contragredient; None when the terms are no representation."""
     turns = [(t, a) for t, a in solution.terms if isinstance(t, Turn)]
     if len({(t.param, t.axis) for t, _ in turns}) < len(turns):  # C - C^T in one place: a smaller group in disguise
         return None
-    if solution.kind == "O":
+    if group.orthogonal:
         return [(t, False) for t, a in turns] if all(a == 1 for _, a in turns) else None
     pairs = {(t.transposed, a) for t, a in turns}
     if pairs <= {(False, 1), (True, -1)}:

@@ -10,7 +10,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec
 from quotax.derive.points.vector_fields import dimensions
-from quotax.symmetry import GL, Action, ComplexScaling, Group, O
+from quotax.symmetry import Action, Group
 
 Sizes = dict[str, int]
 
@@ -24,15 +24,7 @@ def group_dimension(group: Group) -> sp.Expr:
     """The dimension of a group, in the axis names."""
     n = axis_symbol(group.axis) if group.axis else sp.S.One
     copies = axis_symbol(group.each) if group.each else sp.S.One
-    if not group.continuous:
-        return sp.S.Zero
-    if isinstance(group, GL):
-        return copies * n**2
-    if isinstance(group, O):
-        return copies * n * (n - 1) / 2
-    if isinstance(group, ComplexScaling):
-        return copies * n
-    return copies * n if group.layout != "scalar" else copies
+    return copies * group.formula(n)
 
 
 def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) -> tuple[sp.Expr, sp.Expr]:

@@ -80,12 +80,7 @@ def split(specs: Sequence[ArraySpec], sizes: Mapping[str, int], flat: np.ndarray
 
 def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
     """One algebra element per coordinate."""
-    shape = action.group.coordinate_shape(sizes)
-    count = int(np.prod(shape, dtype=np.int64))
-    if not count or not action.group.continuous:
-        return np.zeros((0, *action.group.shape(sizes)), np.int64)
-    eye = np.eye(count, dtype=np.float32).reshape(count, *shape)
-    return np.rint(np.asarray(action.group.algebra(eye, sizes))).astype(np.int64) % PRIME
+    return action.group.basis(sizes) % PRIME
 
 
 def signed(residues: np.ndarray) -> np.ndarray:

@@ -15,8 +15,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.compiling import QUICK
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, dots, inner
+from quotax.compiling import QUICK, near
+from quotax.hosted import Uncompiled, Unhosted
+from quotax.sharpness.problem.vectors import (
+    ROWS,
+    TOGETHER,
+    Layout,
+    Tree,
+    Vector,
+    dot,
+    dots,
+    inner,
+    joined,
+    stacked,
+    zeros,
+)
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
 SHORT_OF_EXIT = 1 - 1e-9
@@ -58,7 +71,10 @@ def euclidean(point: Any) -> bool:
 
 
 class Frame(Protocol):
-    """The linear maps between flat coordinates x of a ball and flat displacements of the parameters."""
+    """The linear maps between flat coordinates x of a ball and flat displacements of the parameters.
+
+    Each takes a vector, or a stack of them.
+    """
 
     @property
     def euclidean(self) -> bool:
@@ -134,10 +150,34 @@ class Horizontal:
         self._flat = euclidean(point)
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
+        self._point, self._shared, self._rows = point, shared(point), 0
+        self._given: dict[str, Callable[[Any], Any]] = {}
+        self._near = self._shared and near(jax.tree.leaves(point))
         self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
-        return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
+        if x.ndim == 1:
+            return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
+        if not self._shared or 2 * self._layout.size > TOGETHER:
+            return stacked([self._map(name, row) for row in x])
+        rows, run = self._together(name, len(x))
+        # What a stack lacks is filled, so that one shape is traced or compiled.
+        filled = joined([x, zeros(-len(x) % rows, x)])
+        return joined([self._keep(run(filled[i : i + rows])) for i in range(0, len(filled), rows)])[: len(x)]
+
+    def _together(self, name: str, count: int) -> tuple[int, Callable[[Any], Any]]:
+        """How many rows are mapped at once, and by what: long stacks come a few times in all, and are not compiled."""
+        what, most = (_MAPS[name], (self._layout, *self._kind)), min(ROWS, TOGETHER // self._layout.size)
+        if count > ROWS and self._near:
+            try:
+                if name not in self._given:
+                    like = jax.ShapeDtypeStruct((most, self._layout.size), self._layout.dtype)
+                    self._given[name] = _IN_NUMPY.given(what, self._point, like)
+                return most, self._given[name]
+            except Unhosted:
+                pass
+        self._rows = max(self._rows, min(count, most))
+        return self._rows, functools.partial(_rows_of, what, self._point)
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""
@@ -176,12 +216,26 @@ _of_tree = jax.jit(_program, static_argnums=(0, 1))
 _of_small_tree = jax.jit(_program, static_argnums=(0, 1), compiler_options=QUICK)
 
 
+def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
+    program, static = what
+    return jax.vmap(lambda row: program(static, point, row))(stack)
+
+
+_IN_NUMPY = Uncompiled(_rows)
+_rows_of = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
+
+
+def shared(point: Any) -> bool:
+    """Whether a point is a pytree of arrays, so that its programs serve all points of its structure."""
+    return all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point))
+
+
 def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
     """How `program(static, point, *arguments)` runs: compiled once for all points of one structure, if they have one.
 
     A point that is not a pytree keeps its arrays in closures: they become constants of programs of its own.
     """
-    if all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point)):
+    if shared(point):
         run = _of_small_tree if quickly else _of_tree
         return lambda program, static, *arguments: run(program, static, point, *arguments)
     own: dict[Any, Any] = {}
@@ -245,10 +299,14 @@ class Curves:
         """Of a point that has `geodesic(v)`."""
         self._run, self._frame = runner(point), frame
         self._seldom = runner(point, quickly=layout.size <= FEW)
-        path = lambda x: point.geodesic(layout.nested(x))
-        like = jax.eval_shape(path, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
-        self._static = ((layout, *frame._kind), bool(getattr(like, "smooth_exit", False)))
+        self._point, self._layout = point, layout
         self._reach = float(getattr(point, "reach", 0.0))
+
+    @functools.cached_property
+    def _static(self) -> Any:
+        path = lambda x: self._point.geodesic(self._layout.nested(x))
+        like = jax.eval_shape(path, jax.ShapeDtypeStruct((self._layout.size,), self._layout.dtype))
+        return (self._layout, *self._frame._kind), bool(getattr(like, "smooth_exit", False))
 
     def _within(self, x: Vector) -> bool:
         return dot(x, self._frame.lower(x)) < self._reach**2

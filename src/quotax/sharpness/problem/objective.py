@@ -6,6 +6,7 @@ value alone, the product of the Hessian with a vector. Each holds the loss once.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from quotax.compiling import once
 from quotax.sharpness.problem.devices import RESTARTS, constrain_examples
 from quotax.sharpness.problem.vectors import Tree, layout
 
@@ -69,6 +71,7 @@ class Objective:
         self.value_and_gradient = compiled(self._value_and_gradient)
         self.along = compiled(self._along)
         self.hessian_vector = compiled(self._hessian_vector)
+        self.slope = functools.partial(once(self._slope, out_shardings=places), None)
         self._mesh = mesh
         self.side_by_side = compiled(self._side_by_side)
 
@@ -102,12 +105,15 @@ class Objective:
         """At `scale (x + step g)`, which is written out nowhere but inside the loss."""
         return self._value_and_gradient(params, batch, scale * (x + step * g))
 
-    def _hessian_vector(self, params: Tree, batch: Any, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The gradient, and the product of the Hessian with a vector."""
+    def _hessian_vector(self, params: Tree, batch: Any, v: jax.Array) -> jax.Array:
+        """The product of the Hessian with a vector; the gradient itself is not computed."""
         flat = layout(params)
         gradient = lambda p: self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], p, batch)
-        slope, change = jax.jvp(gradient, (params,), (flat.nested(v),))
-        return flat.flat(slope), flat.flat(change)
+        return flat.flat(jax.jvp(gradient, (params,), (flat.nested(v),))[1])
+
+    def _slope(self, _: None, params: Tree, batch: Any) -> jax.Array:
+        """The gradient where the parameters are: asked for once."""
+        return layout(params).flat(self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], params, batch))
 
 
 _KEPT: weakref.WeakKeyDictionary[Any, dict[Any, Objective]] = weakref.WeakKeyDictionary()

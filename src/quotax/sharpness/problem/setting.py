@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -70,7 +70,7 @@ class Measurement:
     representatives: int = 0
     spread_scale: float = 0.5
 
-    @cached_property
+    @functools.cached_property
     def bits(self) -> tuple[int, ...]:
         """The key, as numbers that seed a generator."""
         return random_bits(self.call, self.key)
@@ -160,12 +160,12 @@ class Setting:
         straight = self.kind != "geodesic" or euclidean(self.point)
         return "Riemannian" if not straight or (self.point is not None and euclidean(self.point)) else "Euclidean"
 
-    @cached_property
+    @functools.cached_property
     def problem(self) -> Problem:
         """The loss in the ball's coordinates."""
         return Problem(self)
 
-    @cached_property
+    @functools.cached_property
     def dim(self) -> int:
         """The number of directions in the ball: horizontal ones, or parameters that move."""
         if self.scale is not None:
@@ -241,12 +241,15 @@ class Problem:
         """The loss at a point of the ball, and the gradient of `x -> loss(x)` among horizontal vectors."""
         at, program = self._batch, self._objective.value_and_gradient
         if self._curves is None:
-            value, covector = program(self._params, at, self.frame.away(x))
+            value, covector = program(self._params, at, self._away(x))
             return float(value), self.frame.back(self.kept(covector))
         end, pull = self._curves.end(x)
         value, covector = program(end, at, self._origin)
         pulled = self.kept(self._curves.pulled(pull, covector))
         return float(value), self.frame.gradient(pulled)
+
+    def _away(self, x: Vector) -> Vector:
+        return x if x is self._origin else self.frame.away(x)
 
     def looks(self, points: list[Vector]) -> list[tuple[float, Vector]]:
         """`look` at several points: at once where the mesh has devices for each, else one after the other."""
@@ -272,8 +275,17 @@ class Problem:
     def value(self, x: Vector) -> float:
         """The loss at a point of the ball."""
         if self._curves is None:
-            return float(self._objective.value(self._params, self._batch, self.frame.away(x)))
+            return float(self._objective.value(self._params, self._batch, self._away(x)))
         return float(self._objective.value(self._curves.end(x)[0], self._batch, self._origin))
+
+    def lines(self, stack: Vector) -> Callable[..., list[float]]:
+        """`along(share, count)`: the loss at a share of the first rows of a stack, which are mapped only once."""
+        if self._curves is not None:
+            return lambda share, count=None: [self.value(share * x) for x in stack[:count]]
+        away, value = self.frame.away(stack), self._objective.value
+        # All are under way before the first is waited for.
+        losses = lambda share, count: [value(self._params, self._batch, share * v) for v in away[:count]]
+        return lambda share, count=None: list(map(float, losses(share, count)))
 
     def stop(self, x: Vector) -> float:
         """The time up to which the geodesic is followed, below 1 where it would leave its domain."""
@@ -289,13 +301,40 @@ class Problem:
 
         That is taken from the Taylor polynomial `theta + v + a(v)/2`, which needs no differential equation: the loss's
         second derivative on straight lines, plus that of the quadratic form `q(x) = dL . a(x)/2` with dL fixed: a
-        homogeneous quadratic form has the Hessian `v -> grad q(v)`.
+        homogeneous quadratic form has the Hessian `v -> grad q(v)`. Where geodesics bend along orbits alone and dL is
+        horizontal, as that of a function on the quotient is, q is zero.
         """
-        slope, change = self._objective.hessian_vector(self._params, self._batch, self.frame.away(x))
-        image = self.frame.back(self.kept(change))
+        return self._curved(x, self.frame.back(self._product(self.frame.away(x))))
+
+    def hessian_vectors(self, stack: Vector) -> Vector:
+        """The same of the rows of a stack, of which maps are taken together."""
+        images = self.frame.back(stacked([self._product(v) for v in self.frame.away(stack)]))
+        return images if self._bent is None else stacked(list(map(self._curved, stack, images)))
+
+    def forms(self, stack: Vector) -> np.ndarray:
+        """The products of horizontal rows of a stack with what `hessian_vector` makes of them: nothing is projected."""
+        away = self.frame.away(stack)
+        found = np.asarray([dot(v, self._product(v)) for v in away])
+        if self._bent is not None:
+            found += [dot(x, self.kept(self._bent(x))) for x in stack]
+        return found
+
+    def _curved(self, x: Vector, image: Vector) -> Vector:
+        return image if self._bent is None else image + self.frame.gradient(self.kept(self._bent(x)))
+
+    def _product(self, v: Vector) -> Vector:
+        return self.kept(self._objective.hessian_vector(self._params, self._batch, v))
+
+    @functools.cached_property
+    def _bent(self) -> Callable[[Vector], Any] | None:
+        """What the curves add to the second derivative; nothing where they bend along orbits, as the loss does not."""
         if self._curves is None:
-            return image
-        return image + self.frame.gradient(self.kept(self._curves.bent(x, slope)))
+            return None
+        slope = self.kept(self._objective.slope(self._params, self._batch))
+        known = getattr(self.point, "bends_along", None)
+        if known is not None and known(self.layout.placed(slope, self._params)):
+            return None
+        return functools.partial(self._curves.bent, covector=slope)
 
 
 def oriented(point: Any) -> tuple[Any, bool | None, str]:

@@ -133,6 +133,17 @@ def stacked(vectors: list[Vector]) -> Vector:
     return np.stack(vectors) if isinstance(vectors[0], np.ndarray) else jnp.stack(vectors)
 
 
+def joined(stacks: list[Vector]) -> Vector:
+    """Stacks one below the other."""
+    if len(stacks) == 1:
+        return stacks[0]
+    return np.concatenate(stacks) if isinstance(stacks[0], np.ndarray) else jnp.concatenate(stacks)
+
+
+ROWS, TOGETHER = 16, 2**18
+"""So many rows of a stack, and numbers, are mapped together. Longer stacks come a few times in all."""
+
+
 def put(stack: Vector, row: int, v: Vector) -> Vector:
     """The stack with another row, which uses up the one that it is given."""
     if isinstance(stack, np.ndarray):

@@ -1,0 +1,234 @@
+"""What a group is: its elements, its algebra, and what others ask of it.
+
+A group names the axis it acts on; `each="head"` gives one independent copy per index of another axis. An element is
+one array: a stack of matrices `(each, axis, axis)`, of vectors `(each, axis)` for diagonal groups and translations,
+or of scalars `(each,)`, without the first axis when there is no `each`. Elements of the Lie algebra are shaped alike.
+
+Nobody else asks which group it is: whoever needs to know something of a group asks for it here, and a group that
+answers otherwise than most says so in its own file.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.draws import normal
+from quotax.errors import SymmetryError
+from quotax.kernel.elements import Element, Kind
+from quotax.kernel.sizes import Size
+from quotax.symmetry.groups import matrices
+
+Layout = Literal["matrix", "diagonal", "vector", "scalar"]
+Freedom = Literal["orthogonal", "rotation", "permutation", "sign", "shift"]
+"""Orthogonal matrices, rotations of pairs, orders, signs, and constant shifts."""
+Signs = Literal["each", "all"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group acting on one axis; the concrete classes below say which."""
+
+    axis: str | None = None
+    each: str | None = None
+
+    layout: ClassVar[Layout]
+    symbol: ClassVar[str]
+    kind: ClassVar[Kind]
+    """What a proof knows of its elements."""
+    verb: ClassVar[str]
+    """What a symmetry that `derive` finds is called after; stated by the groups of matrices that it looks for."""
+    continuous: ClassVar[bool] = True
+    needs_axis: ClassVar[bool] = True
+    divisor: ClassVar[int] = 1
+    """The size of the axis must be a multiple of this."""
+    paired: ClassVar[bool] = False
+    """Whether it multiplies pairs of indices by complex numbers."""
+    orthogonal: ClassVar[bool] = False
+    """Whether every element is an orthogonal matrix, or a sign."""
+    free: ClassVar[bool] = True
+    """Whether every array of an element's shape lies in the algebra."""
+    reorders: ClassVar[bool] = False
+    """Whether an element only brings the indices of its axis into another order."""
+    freedom: ClassVar[Freedom | None] = None
+    """In what two canonical representatives of one orbit may differ, and a search between them runs through."""
+    signs: ClassVar[Signs | None] = None
+    """Whether it contains the signs of every index of its axis, or the one of all of them together."""
+
+    def __post_init__(self) -> None:
+        """Refuse axes that are not names."""
+        for label, value in (("axis", self.axis), ("each", self.each)):
+            if value is not None and (not isinstance(value, str) or not value.isidentifier()):
+                raise SymmetryError(
+                    f"`{type(self).__name__}`: {label} must be one axis name such as 'h', got {value!r}."
+                )
+        if self.needs_axis and self.axis is None:
+            raise SymmetryError(
+                f"`{type(self).__name__}()` needs the axis it acts on, as in {type(self).__name__}('h')."
+            )
+        if self.each is not None and self.each == self.axis:
+            raise SymmetryError(
+                f"`{type(self).__name__}`: each={self.each!r} must be another axis than the one acted on."
+            )
+
+    # --- shape
+
+    @property
+    def element_axes(self) -> tuple[str, ...]:
+        """The axes of the array that holds an element."""
+        own = {"matrix": 2, "diagonal": 1, "vector": 1, "scalar": 0}[self.layout]
+        return ((self.each,) if self.each else ()) + ((self.axis,) * own if self.axis else ())
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of an element, and of an element of the algebra."""
+        return tuple(sizes[axis] for axis in self.element_axes)
+
+    def copies(self, sizes: Mapping[str, int]) -> int:
+        """How many independent copies there are."""
+        return sizes[self.each] if self.each else 1
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Refuse a size that the group cannot act on."""
+        if self.axis and sizes[self.axis] % self.divisor:
+            raise SymmetryError(
+                f"`{self}` acts on pairs: the size of axis {self.axis!r} must be even, got {sizes[self.axis]}."
+            )
+
+    # --- subgroups
+
+    @property
+    def compact(self) -> Group | None:
+        """The group of its orthogonal elements, or one that contains it; None where only one is orthogonal."""
+        return self if self.orthogonal else None
+
+    @property
+    def general(self) -> bool:
+        """Whether every invertible matrix is an element."""
+        return self.layout == "matrix" and self.free
+
+    @property
+    def subgroups(self) -> tuple[Group, ...]:
+        """Subgroups whose elements have the same form, largest first."""
+        return ()
+
+    # --- what its elements leave alone, or keep together
+
+    def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the second index of every pair that is multiplied by a complex number."""
+        return np.arange(0), np.arange(0)
+
+    def moved(self, n: int) -> np.ndarray | None:
+        """Orthonormal columns across the vectors that every element fixes; None where that is zero alone."""
+        return None
+
+    # --- algebra
+
+    def coordinate_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of free coordinates of the algebra: the entries, or as many as there are dimensions."""
+        shape = self.shape(sizes)
+        return shape if self.free else (*shape[:-2], int(self.formula(shape[-1])))
+
+    def dimension(self, sizes: Mapping[str, int]) -> int:
+        """The dimension of the algebra."""
+        return math.prod(self.coordinate_shape(sizes)) if self.continuous else 0
+
+    def formula(self, n: Any) -> Any:
+        """The dimension of one copy on an axis of length `n`, a number or a symbol."""
+        return 1 if self.layout == "scalar" else n
+
+    def selfadjoint_dimension(self, sizes: Mapping[str, int]) -> int:
+        """The dimension of the self-adjoint elements of the algebra."""
+        return 0 if self.layout == "matrix" else self.dimension(sizes)
+
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+        """The algebra element with these coordinates; what comes in NumPy, batches too, stays there.
+
+        The elements of single coordinates are orthogonal to one another.
+        """
+        return coordinates
+
+    def pairing(self, array: Any) -> Any:
+        """The transpose of `algebra`: how an array pairs with the element of every coordinate.
+
+        One of whole numbers pairs with those of `basis`.
+        """
+        return array
+
+    def nearest(self, array: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
+        """The element of the algebra that is nearest to an array of its shape."""
+        if self.free:
+            return array
+        ones = jnp.ones(self.coordinate_shape(sizes), array.dtype)
+        return self.algebra(self.pairing(array) / self.pairing(self.algebra(ones, sizes)), sizes)
+
+    def basis(self, sizes: Mapping[str, int]) -> np.ndarray:
+        """A basis of the algebra in whole numbers."""
+        shape = self.coordinate_shape(sizes)
+        count = math.prod(shape)
+        if not count or not self.continuous:
+            return np.zeros((0, *self.shape(sizes)), np.int64)
+        eye = np.eye(count, dtype=np.float32).reshape(count, *shape)
+        return np.rint(np.asarray(self.algebra(eye, sizes))).astype(np.int64)
+
+    def exponential(self, xi: jax.Array) -> jax.Array:
+        """The group element at time one of the one-parameter subgroup of `xi`."""
+        return matrices.exponential(xi) if self.layout == "matrix" else jnp.exp(xi)
+
+    # --- elements
+
+    def inverse(self, g: jax.Array) -> jax.Array:
+        """The inverse element."""
+        if self.layout != "matrix":
+            return 1 / g
+        if self.orthogonal:
+            return jnp.swapaxes(g, -1, -2)
+        return matrices.inverse(g if jnp.issubdtype(g.dtype, jnp.inexact) else g.astype(float))
+
+    def compose(self, g: jax.Array, k: jax.Array) -> jax.Array:
+        """The product `g k`."""
+        return g @ k if self.layout == "matrix" else g * k
+
+    def identity(self, sizes: Mapping[str, int], dtype: Any = None) -> jax.Array:
+        """The neutral element."""
+        if self.layout == "matrix":
+            return jnp.broadcast_to(jnp.eye(self.shape(sizes)[-1], dtype=dtype), self.shape(sizes))
+        return jnp.ones(self.shape(sizes), dtype)
+
+    def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
+        """A random element: the exponential of normal coordinates times `scale`."""
+        dtype = jnp.result_type(float if dtype is None else dtype)
+        coordinates = scale * normal(key, self.coordinate_shape(sizes), dtype)
+        return self.exponential(jnp.asarray(self.algebra(coordinates, sizes), dtype))
+
+    # --- exact elements
+
+    @abstractmethod
+    def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """General elements in symbols that together cover the group (or a dense part of it), each with its inverse."""
+
+    @abstractmethod
+    def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
+        """A random element whose entries are small rationals, as an object array of `Fraction`."""
+
+    def attempt(self, number: int, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
+        """The element of this number in a search for a counterexample: not always one of the same few."""
+        return self.rational(rng, sizes)
+
+    def telling(self, least: int) -> int:
+        """The smallest size, from this on, at which an element looks like all of them."""
+        return least * self.divisor
+
+    def element(self, each: Size | None, axis: Size | None) -> Element:
+        """An element in a proof, on axes of these extents."""
+        return Element(self.kind, each, axis)
+
+    def __str__(self) -> str:
+        """For example `GL(k)^head`."""
+        return f"{self.symbol.format(axis=self.axis or '1')}{f'^{self.each}' if self.each else ''}"

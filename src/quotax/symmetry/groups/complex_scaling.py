@@ -1,0 +1,117 @@
+"""Complex scalings of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sympy as sp
+
+from quotax.errors import SymmetryError
+from quotax.kernel.elements import Element
+from quotax.kernel.sizes import Size
+from quotax.symmetry.groups import matrices
+from quotax.symmetry.groups.base import Group
+from quotax.symmetry.groups.exact import fractions, stacked
+from quotax.symmetry.groups.orthogonal import O
+
+
+@dataclass(frozen=True)
+class ComplexScaling(Group):
+    """C* on pairs of indices: each pair is rotated and scaled, the blocks `[[a, -b], [b, a]]`.
+
+    `pairs="adjacent"` pairs `(0, 1), (2, 3), ...`; `pairs="halves"` pairs `i` with `i + n/2`: the two layouts of
+    rotary position embeddings.
+    """
+
+    pairs: Literal["adjacent", "halves"] = "adjacent"
+
+    layout = "matrix"
+    symbol = "C*^({axis}/2)"
+    kind = "complex"
+    verb = "complex"
+    divisor = 2
+    paired = True
+    free = False
+    freedom = "rotation"
+    signs = "all"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown pairing."""
+        super().__post_init__()
+        if self.pairs not in ("adjacent", "halves"):
+            raise SymmetryError(f"`ComplexScaling`: pairs must be 'adjacent' or 'halves', got {self.pairs!r}.")
+
+    @property
+    def compact(self) -> Group:
+        """The rotations of pairs are orthogonal matrices."""
+        return O(self.axis, self.each)
+
+    def element(self, each: Size | None, axis: Size | None) -> Element:
+        """Which indices are pairs is part of it."""
+        return Element(self.kind, each, axis, self.pairs)
+
+    def selfadjoint_dimension(self, sizes: Mapping[str, int]) -> int:
+        """The moduli."""
+        return self.copies(sizes) * self.shape(sizes)[-1] // 2
+
+    def coordinate_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """A logarithm of the modulus and an angle per pair."""
+        shape = self.shape(sizes)
+        return (*shape[:-2], shape[-1] // 2, 2)
+
+    def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the second index of every pair, on an axis of `n`."""
+        first = np.arange(0, n, 2) if self.pairs == "adjacent" else np.arange(n // 2)
+        return first, first + (1 if self.pairs == "adjacent" else n // 2)
+
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+        """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
+        pairs = coordinates.shape[-2]
+        first, second = self.places(2 * pairs)
+        place, sign = np.zeros((2 * pairs, 2 * pairs), int), np.zeros((2 * pairs, 2 * pairs), int)
+        moduli = 2 * np.arange(pairs)
+        place[first, first] = place[second, second] = moduli
+        place[first, second] = place[second, first] = moduli + 1
+        sign[first, first] = sign[second, second] = sign[second, first] = 1
+        sign[first, second] = -1
+        return matrices.spread(coordinates.reshape(*coordinates.shape[:-2], 2 * pairs), place, sign)
+
+    def pairing(self, array: Any) -> Any:
+        """For every pair, what multiplies `a` and `b`."""
+        first, second = self.places(array.shape[-1])
+        modulus = array[..., first, first] + array[..., second, second]
+        angle = array[..., second, first] - array[..., first, second]
+        return (jnp if isinstance(array, jax.Array) else np).stack([modulus, angle], -1)
+
+    def _blocks(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        n = 2 * len(a)
+        first, second = self.places(n)
+        block = np.zeros((n, n), dtype=object)
+        block[first, first], block[second, second] = a, a
+        block[first, second], block[second, first] = -b, b
+        return block
+
+    def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Two real symbols a pair."""
+        self.check_sizes(sizes)
+        pairs = self.shape(sizes)[-1] // 2
+        elements, inverses = [], []
+        for copy in range(self.copies(sizes)):
+            a = np.array([sp.Symbol(f"a[{copy},{i}]", real=True) for i in range(pairs)], dtype=object)
+            b = np.array([sp.Symbol(f"b[{copy},{i}]", real=True) for i in range(pairs)], dtype=object)
+            modulus = a**2 + b**2
+            elements.append(self._blocks(a, b))
+            inverses.append(self._blocks(a / modulus, -b / modulus))
+        yield stacked(elements, self), stacked(inverses, self)
+
+    def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
+        """Small integer moduli and angles."""
+        self.check_sizes(sizes)
+        pairs = self.shape(sizes)[-1] // 2
+        draw = lambda: fractions(rng.choice([-2, -1, 1, 2], pairs))
+        return stacked([self._blocks(draw(), draw()) for _ in range(self.copies(sizes))], self)
