@@ -9,9 +9,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Var
 
 from quotax.errors import SharpnessError
+from quotax.sharpness.linalg.trust_region import maximise_quadratic
 from quotax.sharpness.problem.setting import Setting
 from quotax.sharpness.problem.vectors import combine, stacked
-from quotax.sharpness.search.trust_region import maximise_quadratic
 
 LARGEST = 1024
 """Parameters up to which the Hessian is formed."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from quotax.sharpness.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.invariance import Spread, spread, verdict
-from quotax.sharpness.krylov import Ritz, block_lanczos, converged
+from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
 from quotax.sharpness.problem.arguments import check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss

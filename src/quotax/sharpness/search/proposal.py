@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quotax.sharpness.linalg.trust_region import maximise_quadratic
 from quotax.sharpness.problem.ball import Ball
 from quotax.sharpness.problem.vectors import Vector, combine
 from quotax.sharpness.search.hessian_memory import HessianMemory
-from quotax.sharpness.search.trust_region import maximise_quadratic
 
 
 class Proposal(NamedTuple):
