@@ -104,7 +104,7 @@ def test_the_public_names_are_written_down_the_same_three_times():
     assert set(quotax.__all__) <= set(dir(quotax))
 
 
-@pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.kinks", "from quotax import derive"])
+@pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.search", "from quotax import derive"])
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
     code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.found.audit import Audit"
     shown = python(f"{code}; print(quotax.derive.__module__, quotax.sharpness.__module__, quotax.geometry.__name__)")

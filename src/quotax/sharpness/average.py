@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from quotax.sharpness.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.invariance import Spread, sampled, spread
-from quotax.sharpness.kinks import SCALES, kinked
 from quotax.sharpness.problem.arguments import check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, stacked
-from quotax.sharpness.result import FUNCTION
 from quotax.sharpness.trace import traced
+from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
+from quotax.sharpness.verdicts.invariance import Spread, sampled, spread
+from quotax.sharpness.verdicts.kinks import SCALES, kinked
+from quotax.sharpness.verdicts.result import FUNCTION
 from quotax.threads import one_thread
 
 CALL = "quotax.average_sharpness"

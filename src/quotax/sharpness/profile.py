@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arithmetic import Arithmetic
 from quotax.sharpness.problem.arguments import check_radius
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
-from quotax.sharpness.result import FUNCTION, Sharpness
 from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
+from quotax.sharpness.verdicts.arithmetic import Arithmetic
+from quotax.sharpness.verdicts.result import FUNCTION, Sharpness
 from quotax.sharpness.worst_case import Rising
 from quotax.threads import one_thread
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from quotax.sharpness.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.invariance import Spread, spread, verdict
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
 from quotax.sharpness.problem.arguments import check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
@@ -17,7 +15,9 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import stacked
-from quotax.sharpness.result import FUNCTION
+from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
+from quotax.sharpness.verdicts.invariance import Spread, spread, verdict
+from quotax.sharpness.verdicts.result import FUNCTION
 from quotax.threads import one_thread
 
 CALL = "quotax.spectrum"

@@ -9,15 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.sharpness.arithmetic import Arithmetic, judged, settled, warned
-from quotax.sharpness.invariance import Spread, sampled, spread, verdict
 from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
-from quotax.sharpness.result import FUNCTION
+from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
+from quotax.sharpness.verdicts.invariance import Spread, sampled, spread, verdict
+from quotax.sharpness.verdicts.result import FUNCTION
 from quotax.threads import one_thread
 
 CALL = "quotax.trace"

@@ -12,10 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.arithmetic import judged, settled
-from quotax.sharpness.gap import model_gap, spread_gap
-from quotax.sharpness.invariance import Verdict, spread, verdict
-from quotax.sharpness.kinks import SCALES, kinked
 from quotax.sharpness.problem.arguments import check_radius, check_start
 from quotax.sharpness.problem.ball import Space, broken_promises
 from quotax.sharpness.problem.devices import restart_devices
@@ -23,11 +19,15 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask, block_norms
 from quotax.sharpness.problem.setting import Measurement, Problem, Setting
 from quotax.sharpness.problem.vectors import Vector
-from quotax.sharpness.result import Sharpness
 from quotax.sharpness.search.climbing import RUNNING, STATIONARY
 from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Found, Search, Task, check_state, maximise, outcome
 from quotax.sharpness.search.watching import Watch
+from quotax.sharpness.verdicts.arithmetic import judged, settled
+from quotax.sharpness.verdicts.gap import model_gap, spread_gap
+from quotax.sharpness.verdicts.invariance import Verdict, spread, verdict
+from quotax.sharpness.verdicts.kinks import SCALES, kinked
+from quotax.sharpness.verdicts.result import Sharpness
 from quotax.threads import one_thread
 
 CALL = "quotax.sharpness"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from quotax.sharpness.invariance import Spread
-
-if TYPE_CHECKING:
-    from quotax.sharpness.arithmetic import Arithmetic
+from quotax.sharpness.verdicts.arithmetic import Arithmetic
+from quotax.sharpness.verdicts.invariance import Spread
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import MetricWarning
-from quotax.sharpness.invariance import Verdict, verdict
 from quotax.sharpness.problem.devices import replicated
 from quotax.sharpness.problem.setting import Setting, oriented
 from quotax.sharpness.problem.vectors import layout
+from quotax.sharpness.verdicts.invariance import Verdict, verdict
 
 KEPT = 1e-3
 """Values that agree to this share at all representatives are called the same."""
