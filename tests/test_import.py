@@ -108,7 +108,7 @@ def test_the_public_names_are_written_down_the_same_three_times():
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
     code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.found.audit import Audit"
     shown = python(f"{code}; print(quotax.derive.__module__, quotax.sharpness.__module__, quotax.geometry.__name__)")
-    assert shown.split() == ["quotax.pipeline", "quotax.sharpness.worst_case", "quotax.geometry"]
+    assert shown.split() == ["quotax.pipeline", "quotax.sharpness.measures.worst_case", "quotax.geometry"]
 
 
 def test_an_unknown_name_is_refused():

@@ -12,7 +12,7 @@ import pytest
 import quotax as qx
 from models import linear
 from quotax.errors import SharpnessError
-from quotax.sharpness.optimisers import horizontal, sam
+from quotax.sharpness.training import horizontal, sam
 
 GL = qx.Symmetry("mix", qx.GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from quotax.sharpness.measures.trace import traced
 from quotax.sharpness.problem.arguments import check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Mask
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, stacked
-from quotax.sharpness.trace import traced
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import Spread, sampled, spread
 from quotax.sharpness.verdicts.kinks import SCALES, kinked

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quotax.errors import SharpnessError
+from quotax.sharpness.measures.worst_case import Rising
 from quotax.sharpness.problem.arguments import check_radius
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
@@ -17,7 +18,6 @@ from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.result import FUNCTION, Sharpness
-from quotax.sharpness.worst_case import Rising
 from quotax.threads import one_thread
 
 CALL = "quotax.profile"

@@ -9,13 +9,13 @@ from typing import Any
 import jax.numpy as jnp
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.average import average_sharpness
+from quotax.sharpness.measures.average import average_sharpness
+from quotax.sharpness.measures.spectrum import spectrum
+from quotax.sharpness.measures.trace import slope, trace
+from quotax.sharpness.measures.worst_case import sharpness
 from quotax.sharpness.problem.arguments import check_params, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
-from quotax.sharpness.spectrum import spectrum
-from quotax.sharpness.trace import slope, trace
-from quotax.sharpness.worst_case import sharpness
 
 CALL = "quotax.compare"
 
