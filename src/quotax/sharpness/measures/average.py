@@ -12,7 +12,7 @@ from quotax.sharpness.measures.trace import traced
 from quotax.sharpness.problem.arguments import check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
-from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, stacked
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
@@ -96,7 +96,7 @@ def average_sharpness(
     samples: int = 512,
     antithetic: bool = True,
     adaptive: bool = False,
-    mask: Mask = None,
+    mask: Moving = None,
     probes: int | None = None,
     batch: Any = None,
     microbatch: int | None = None,

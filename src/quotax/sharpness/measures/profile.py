@@ -105,12 +105,12 @@ def _measured(rising: Rising, radii: list[float], progress: Any, bound: bool) ->
     search: Search | None = None
     start: Any = None
     for radius in radii:
-        task = rising.task(radius, start)
-        watch = Watch(CALL, task.most, progress)
+        job = rising.job(radius, start)
+        watch = Watch(CALL, job.most, progress)
         if search is not None and search.ascent is None:
-            search, interrupted = maximise(task, watch, at_radius(search, radius), mine=True)
+            search, interrupted = maximise(job, watch, at_radius(search, radius), mine=True)
         else:  # a single ascent keeps nothing of the centre
-            search, interrupted = maximise(task, watch)
+            search, interrupted = maximise(job, watch)
         found = rising.conclude(search, bound)
         yield replace(found, status="interrupted") if interrupted else found
         if interrupted:

@@ -12,7 +12,7 @@ from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
 from quotax.sharpness.problem.arguments import check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
-from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import stacked
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
@@ -103,7 +103,7 @@ def spectrum(
     basis: int | None = None,
     tolerance: float | None = None,
     adaptive: bool = False,
-    mask: Mask = None,
+    mask: Moving = None,
     batch: Any = None,
     microbatch: int | None = None,
     mesh: Any = None,

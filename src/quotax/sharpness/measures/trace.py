@@ -12,7 +12,7 @@ import numpy as np
 from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
-from quotax.sharpness.problem.scaling import Mask
+from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
@@ -75,7 +75,7 @@ def trace(
     ball: str | None = None,
     probes: int | None = None,
     adaptive: bool = False,
-    mask: Mask = None,
+    mask: Moving = None,
     batch: Any = None,
     microbatch: int | None = None,
     mesh: Any = None,

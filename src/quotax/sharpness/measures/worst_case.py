@@ -16,12 +16,12 @@ from quotax.sharpness.problem.arguments import check_radius, check_start
 from quotax.sharpness.problem.ball import Space, broken_promises
 from quotax.sharpness.problem.devices import restart_devices
 from quotax.sharpness.problem.objective import Loss
-from quotax.sharpness.problem.scaling import Mask, block_norms
+from quotax.sharpness.problem.scaling import Moving, block_norms
 from quotax.sharpness.problem.setting import Measurement, Problem, Setting
 from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.search.climbing import RUNNING, STATIONARY
 from quotax.sharpness.search.effort import Wanted
-from quotax.sharpness.search.run import Found, Search, Task, check_state, maximise, outcome
+from quotax.sharpness.search.run import Found, Job, Search, check_state, maximise, outcome
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.verdicts.arithmetic import judged, settled
 from quotax.sharpness.verdicts.gap import model_gap, spread_gap
@@ -44,7 +44,7 @@ def sharpness(
     ball: str | None = None,
     norm: str = "l2",
     adaptive: bool = False,
-    mask: Mask = None,
+    mask: Moving = None,
     per_layer: bool = False,
     batch: Any = None,
     microbatch: int | None = None,
@@ -127,8 +127,8 @@ def sharpness(
     if start is not None:
         check_start(CALL, start, rising.setting.given)
     check_state(CALL, state, radius, rising.setting.layout.size)
-    watch = Watch(CALL, rising.task(radius).most, progress)
-    search, interrupted = maximise(rising.task(radius, start), watch, state)
+    watch = Watch(CALL, rising.job(radius).most, progress)
+    search, interrupted = maximise(rising.job(radius, start), watch, state)
     measured = rising.conclude(search, bound)
     if interrupted:
         measured = replace(measured, status="interrupted")
@@ -137,7 +137,7 @@ def sharpness(
 
         def again(other: Any) -> float:
             there = Rising.of(request, wanted, other)
-            return there.conclude(maximise(there.task(radius), watch)[0]).value
+            return there.conclude(maximise(there.job(radius), watch)[0]).value
 
         return replace(measured, spread=spread(request, rising.setting.given, again))
     return measured
@@ -156,7 +156,7 @@ class Rising:
         wanted.check(request.call)
         return cls(settled(request.at(params)), wanted)
 
-    def task(self, radius: float, start: Any = None) -> Task:
+    def job(self, radius: float, start: Any = None) -> Job:
         """The search in a ball; `start` is a perturbation whose direction is one more start."""
         setting, request = self.setting, self.setting.request
         product = None
@@ -169,7 +169,7 @@ class Rising:
         if start is not None:
             direction = setting.problem.frame.coordinates(setting.away(start))
         share = self.wanted.share(setting.layout)
-        return Task(setting.problem, radius, effort, request.bits, share, direction, product)
+        return Job(setting.problem, radius, effort, request.bits, share, direction, product)
 
     def conclude(self, search: Search, bound: bool = False) -> Sharpness:
         """The measurement that a search amounts to."""
