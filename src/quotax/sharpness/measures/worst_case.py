@@ -184,11 +184,11 @@ class Rising:
             broken = broken_promises(problem.ball(radius), setting.point, setting.layout, one, two)
             _check_promises(setting.space, broken, eps)
         bends = _second_differences(problem, found.delta, base, search.ascent is not None)
-        stop = problem.stop(found.delta)
+        stop, moved = problem.stop(found.delta), problem.frame.away(found.delta)
         missed = model_gap(setting, radius, found.rise) if bound else spread_gap(found.rises)
         return Sharpness(
             value=found.rise,
-            perturbation=setting.home(_shortened(problem.frame.away(found.delta), stop)),
+            perturbation=setting.home(moved if stop == 1 else stop * moved),
             evaluations=search.spent,
             history=search.history[: search.spent].copy(),
             status=_status(search, found, eps, stop),
@@ -203,10 +203,6 @@ class Rising:
             arithmetic=kept,
             kink=kinked(bends, base, eps),
         )
-
-
-def _shortened(v: Vector, stop: float) -> Vector:
-    return v if stop == 1 else stop * v
 
 
 def _second_differences(problem: Problem, x: Vector, base: float, single: bool) -> np.ndarray:
