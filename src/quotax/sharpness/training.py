@@ -36,7 +36,7 @@ def horizontal(space: Space, *, gradients: bool = False) -> optax.GradientTransf
         >>> params = jnp.array([1.0, 0.0])
         >>> updates, _ = optimiser.update(jnp.array([3.0, 4.0]), optimiser.init(params), params)
         >>> updates.tolist()
-        [-3.0, 0.0]
+        [-3.0, -0.0]
     """
     call = "quotax.horizontal"
     _check_space(call, space)
