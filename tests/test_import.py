@@ -104,11 +104,11 @@ def test_the_public_names_are_written_down_the_same_three_times():
     assert set(quotax.__all__) <= set(dir(quotax))
 
 
-@pytest.mark.parametrize("first", ["import quotax.derive.ansatz, quotax.sharpness.kinks", "from quotax import derive"])
+@pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.search", "from quotax import derive"])
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
-    code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.group import SymmetryGroup"
+    code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.found.audit import Audit"
     shown = python(f"{code}; print(quotax.derive.__module__, quotax.sharpness.__module__, quotax.geometry.__name__)")
-    assert shown.split() == ["quotax.pipeline", "quotax.sharpness.worst_case", "quotax.geometry"]
+    assert shown.split() == ["quotax.pipeline", "quotax.sharpness.measures.worst_case", "quotax.geometry"]
 
 
 def test_an_unknown_name_is_refused():

@@ -5,6 +5,7 @@ Stages do not import one another; what they exchange is defined here and nowhere
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -30,20 +31,37 @@ class ArraySpec:
         """Every axis name that occurs, in order, each once."""
         return tuple(dict.fromkeys(f for axis in self.axes for f in axis if isinstance(f, str)))
 
+    @property
+    def factors(self) -> tuple[AxisFactor, ...]:
+        """The axes with fused ones taken apart."""
+        return tuple(factor for axis in self.axes for factor in axis)
+
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The array's shape once every axis has a size."""
-        shape = []
-        for axis in self.axes:
-            size = 1
-            for factor in axis:
-                size *= factor if isinstance(factor, int) else sizes[factor]
-            shape.append(size)
-        return tuple(shape)
+        return tuple(math.prod(_length(factor, sizes) for factor in axis) for axis in self.axes)
+
+    def split_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape with fused axes taken apart."""
+        return tuple(_length(factor, sizes) for factor in self.factors)
+
+    def bound(self, sizes: Mapping[str, int]) -> int:
+        """How many values a token may take."""
+        assert self.below is not None
+        return _length(self.below, sizes)
 
     @property
     def axes_text(self) -> str:
         """The axes as the user writes them: `"head*k x"`."""
         return " ".join("*".join(str(f) for f in axis) for axis in self.axes)
+
+
+def _length(factor: AxisFactor, sizes: Mapping[str, int]) -> int:
+    return factor if isinstance(factor, int) else sizes[factor]
+
+
+def sizes_text(sizes: Mapping[str, int | str]) -> str:
+    """For example `h=2, x=3, y=4`."""
+    return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from quotax.certify import (
     probed_model,
 )
 from quotax.certify import coverage as coverage_of
-from quotax.certify.towers import prove_equal
+from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, Network
 from quotax.derive import SymmetryGroup
 from quotax.derive import derive as derive_symmetries
-from quotax.derive.ansatz import Ansatz
+from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry, lower

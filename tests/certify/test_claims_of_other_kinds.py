@@ -8,7 +8,7 @@ import pytest
 
 import quotax as qx
 from quotax.artifacts import Certificate
-from quotax.certify.every_width import opened
+from quotax.certify.every_width.opening import opened
 
 
 @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})

@@ -56,7 +56,7 @@ def test_refuted_with_a_witness_that_reproduces(row):
 @pytest.mark.parametrize("row", marked(claims.FALSE))
 def test_laws_alone_prove_nothing_false(row):
     """The laws must be sound without the search for a counterexample that runs before them."""
-    from quotax.certify.every_width import prove_for_every_width
+    from quotax.certify.every_width.proving import prove_for_every_width
 
     _, model, symmetry = row
     assert not prove_for_every_width(model, symmetry.bind(model.params)).proved

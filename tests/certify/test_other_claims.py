@@ -8,8 +8,8 @@ from jax.export import symbolic_shape
 
 import quotax as qx
 from quotax.artifacts import ArraySpec
-from quotax.certify.equivariance import check_output
-from quotax.certify.velocity import velocity_model
+from quotax.certify.claims.equivariance import check_output
+from quotax.certify.claims.vector_field import velocity_model
 
 # --- fields: what is differentiated
 

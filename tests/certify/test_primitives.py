@@ -18,9 +18,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import ClosedJaxpr, Jaxpr, primitives
 
 import quotax as qx
-from quotax.certify.every_width import prove_for_every_width
-from quotax.certify.exact import certify_at_widths
-from quotax.certify.widths import traceable
+from quotax.certify.every_width.proving import prove_for_every_width
+from quotax.certify.stated_widths import certify_at_widths
+from quotax.certify.trial_sizes import traceable
 from quotax.interpret.laws import RULES
 
 _spec = importlib.util.spec_from_file_location("gated", Path(__file__).with_name("gated.py"))

@@ -9,10 +9,10 @@ import pytest
 from quotax_rows import ROWS, rms_norm  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.audit import jacobian_rank
-from quotax.derive.probing import FLAT, probe
-from quotax.derive.running import Running
-from quotax.derive.unnamed import FieldFamily
+from quotax.derive.candidates.unnamed import FieldFamily
+from quotax.derive.found.audit import jacobian_rank
+from quotax.derive.points.float_model import FloatModel
+from quotax.derive.points.probing import FLAT, probe
 from quotax.errors import SymmetryError
 
 
@@ -41,7 +41,7 @@ CASTS = {
 def test_casts_and_stopped_gradients_are_read_away(name):
     trace = two_layer(CASTS[name]).trace({"x": 3, "h": 4, "y": 2})
     assert jacobian_rank(trace, 24, 4).rank == 20
-    assert Running(trace).rank(np.random.default_rng(0)).value == 20
+    assert FloatModel(trace).rank(np.random.default_rng(0)).value == 20
 
 
 @pytest.mark.parametrize("sizes", [{"x": 3, "h": 4, "y": 2}, {"x": 2, "h": 3, "y": 5}])
@@ -91,7 +91,7 @@ def test_points_are_drawn_where_the_model_is_defined():
 )
 def test_only_what_has_to_be_is_kept_positive(function, where):
     model = qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "x"})(function)
-    running = Running(model.trace({"h": 3, "x": 4}))
+    running = FloatModel(model.trace({"h": 3, "x": 4}))
     assert str(running.smooth) == where
     assert str(running.valued) == where
 

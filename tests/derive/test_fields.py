@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from quotax_rows import ROWS
 
 import quotax as qx
-from quotax.derive.audit import counts
-from quotax.derive.fields import algebra_basis
-from quotax.derive.floats import float_fields
-from quotax.derive.running import Running
+from quotax.derive.points.float_model import FloatModel
+from quotax.derive.points.vector_fields import dimensions, fields_at
 
 ACTIVATIONS = {
     "identity": lambda z: z,
@@ -64,7 +62,7 @@ def test_whatever_is_returned_is_tangent_and_invariant(model):
     found = qx.derive(model, progress=lambda line: None)
     sizes = dict.fromkeys(model.axis_names, 3)
     trace = model.trace(sizes)
-    running = Running(trace)
+    running = FloatModel(trace)
     rng = np.random.default_rng(0)
     theta = 0.5 * running.point(rng)
     inputs = running.inputs(rng)
@@ -74,7 +72,7 @@ def test_whatever_is_returned_is_tangent_and_invariant(model):
     for symmetry, certificate in found.proved:
         assert certificate
         action = symmetry.bind(model.params)
-        fields = float_fields(action, trace, theta, algebra_basis(action, sizes))
+        fields = fields_at(action, trace.params, sizes, theta)
         assert np.abs(jacobian @ fields.T).max(initial=0.0) <= 1e-10 * scale
     space = [s for s in found if s.group.continuous]
     if space:
@@ -86,7 +84,7 @@ def test_whatever_is_returned_is_tangent_and_invariant(model):
         assert np.allclose(net(moved, x), net(params, x), rtol=1e-8, atol=1e-8)
     audit = found.audit(**sizes)
     assert audit.orbit <= audit.flat
-    assert counts(model, found.actions, sizes, ())[1] <= audit.flat
+    assert dimensions(found.actions, model.params, sizes)[1] <= audit.flat
 
 
 def row(name):

@@ -6,8 +6,8 @@ import pytest
 from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.audit import counts
-from quotax.derive.probing import FLAT, probe
+from quotax.derive.points.probing import FLAT, probe
+from quotax.derive.points.vector_fields import dimensions
 from quotax.errors import SymmetryError
 
 
@@ -41,7 +41,7 @@ def test_random_fields_have_the_rank_of_the_orbit(name, sizes, derived):
     found = derived(model(name))
     seen = probe(found.model.trace(sizes), found.actions)
     assert seen.exhausted
-    assert seen.independent == counts(found.model, found.actions, sizes, ())[1]
+    assert seen.independent == dimensions(found.actions, found.model.params, sizes)[1]
     assert seen.flatness is not None
     assert seen.flatness < FLAT
 

@@ -7,7 +7,7 @@ import sympy as sp
 from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
-from quotax.derive.formulas import axis_symbol
+from quotax.derive.found.dimensions import axis_symbol
 
 params = [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
 

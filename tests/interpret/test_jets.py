@@ -9,12 +9,13 @@ import pytest
 
 import quotax as qx
 from quotax.interpret import evaluate
-from quotax.interpret.jets import PRIME, JetDomain, inverse, product
-from quotax.interpret.jets_towers import Towers
+from quotax.interpret.jets.domain import JetDomain
+from quotax.interpret.jets.random_functions import RandomFunctions
+from quotax.interpret.jets.residues import PRIME, inverse, product
 
 
 def domain(samples=1, seed=1):
-    return JetDomain(Towers(np.arange(seed, seed + samples), PRIME), samples)
+    return JetDomain(RandomFunctions(np.arange(seed, seed + samples)), samples)
 
 
 def jets(function, *arrays):

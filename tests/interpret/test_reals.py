@@ -330,7 +330,7 @@ def test_at_sizes_that_are_symbols():
 
 
 def test_the_lines_of_the_code_are_kept():
-    from quotax.interpret.provenance import place
+    from quotax.interpret.tracing.provenance import place
 
     real = real_function(jax.make_jaxpr(lambda x: jnp.sin(x))(1.0))
     with jax.enable_x64(True):

@@ -11,6 +11,8 @@ from jax import lax
 from quotax.artifacts import ArraySpec
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
 from quotax.interpret import symbolic_outputs, trace
+from quotax.interpret.shared.reductions import cumlogsumexp
+from quotax.interpret.tracing.provenance import place
 
 SQUARE = ArraySpec("x", (("n",), ("n",)))
 
@@ -36,7 +38,7 @@ def refusal(function: Any, inputs: tuple[ArraySpec, ...] = (SQUARE,)) -> str:
             "convert_element_type",
             "here it makes complex numbers. What to do: write the real and the imaginary part",
         ),
-        (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/table.py"),
+        (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/primitives.py"),
         (lambda x: lax.while_loop(lambda c: c.sum() < 3, lambda c: c + 1, x), "while", "its length is not fixed"),
         (lambda x: x / 0.0, "div", "divided by the constant 0"),
         (lambda x: x * jnp.inf, "mul", "whose sign is not known"),
@@ -106,3 +108,8 @@ def test_trace_keeps_order_types_and_flags() -> None:
     assert shapes == [((1,), "float64"), ((2,), "float64"), ((), "float64"), ((4,), "int32"), ((5,), "float64")]
     assert [spec.name for spec in traced.arrays] == ["z", "a/w", "a/b", "t", "m"]
     assert traced.out_tree == jax.tree.structure({"out": 0})
+
+
+def test_no_place_is_a_line_of_the_interpreter():
+    written_out = jax.make_jaxpr(lambda x: cumlogsumexp({"axis": 0, "reverse": False}, x))(jnp.ones(2))
+    assert all("test_refusals.py" in place(equation) for equation in written_out.jaxpr.eqns)

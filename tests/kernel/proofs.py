@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kernel.evaluation import Numbers, Opaque, OutOfBounds, TooMany, element_values
-from quotax.certify.every_width import _LEMMAS, Opening, opened, openings, prove
-from quotax.certify.finding import find
-from quotax.certify.statement import claimed, element_of
+from quotax.certify.every_width.finding import find
+from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.opening_sizes import openings
+from quotax.certify.every_width.scalar_identities import LEMMAS, prove
+from quotax.certify.every_width.statement import claimed, element_of
 from quotax.kernel.data import _Decoder, encode
 from quotax.kernel.polynomials import slot
 from quotax.kernel.proof import Proof
@@ -51,7 +53,7 @@ def stated(row):
 def derived(row):
     """The claim and the steps that are found for it, as data."""
     what = stated(row)
-    found, _ = find(what.opening.sheet, what.element, what.claim, _LEMMAS, prove)
+    found, _ = find(what.opening.sheet, what.element, what.claim, LEMMAS, prove)
     return what, encode(found.proof, found.steps), found
 
 

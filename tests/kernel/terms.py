@@ -8,11 +8,11 @@ import sympy as sp
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free
-from quotax.kernel.laws import magnitude
 from quotax.kernel.polynomials import Algebra, Atoms, slot
-from quotax.kernel.rewriting import _selections_of
+from quotax.kernel.rewriting import RULES, _selections_of
 from quotax.kernel.sheet import Function, named_sum, node
 from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import magnitude
 
 H, K = Size.of("h"), Size.of("k")
 TWO, THREE = Size.of(2), Size.of(3)
@@ -69,7 +69,7 @@ class World:
     def __init__(self, element=None):
         self.atoms = Atoms()
         self.element = element
-        self.algebra = Algebra(self.atoms, element.relations(self.atoms) if element is not None else ())
+        self.algebra = Algebra(self.atoms, RULES, element.relations(self.atoms) if element is not None else ())
         make = self.atoms.make
         self.given = []
         for sign in ("real", "positive", "boolean", "sign"):

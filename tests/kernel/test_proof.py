@@ -12,15 +12,16 @@ import sympy as sp
 
 import quotax as qx
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
-from quotax.certify.every_width import Opening, opened, prove
+from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
-from quotax.kernel.laws import Effect, Law
 from quotax.kernel.polynomials import TooLarge, slot
 from quotax.kernel.proof import Proof, Refused, Step
 from quotax.kernel.sheet import Extreme
 from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import Effect, Law
 
 CLAIMS = table()
 ROWS = {row[0]: row for row in CLAIMS.TRUE}

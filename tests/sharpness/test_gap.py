@@ -7,7 +7,7 @@ import pytest
 
 from quotax.errors import SharpnessError
 from quotax.sharpness import sharpness
-from quotax.sharpness.gap import EXACT, MODEL, SPREAD
+from quotax.sharpness.verdicts.gap import EXACT, MODEL, SPREAD
 
 A = np.diag([3.0, 1.0, -2.0, 0.5, 2.9])
 

@@ -9,7 +9,7 @@ import pytest
 
 from quotax.errors import SharpnessError
 from quotax.sharpness import average_sharpness, compare, profile, sharpness
-from quotax.sharpness.kinks import SCALES, kinked
+from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from sharpness.pairs import Pairs, product_loss
 from sharpness.test_laws import bumpy, network
 from sharpness.test_quadratics import dense_maximum, examples, problem, quadratic

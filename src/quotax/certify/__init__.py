@@ -1,11 +1,12 @@
 """Proofs and refutations of what a symmetry claims."""
 
+from quotax.certify.claims.equivariance import certify_equivariance, probed_model
+from quotax.certify.claims.function_model import FunctionModel
+from quotax.certify.claims.metric_and_measure import certify_measure, certify_metric
+from quotax.certify.claims.vector_field import certify_field
 from quotax.certify.coverage import Coverage, coverage
-from quotax.certify.derived import FunctionModel, certify_measure, certify_metric
-from quotax.certify.equivariance import certify_equivariance, probed_model
-from quotax.certify.exact import certify_at_widths
-from quotax.certify.velocity import certify_field
-from quotax.certify.verification import certify
+from quotax.certify.ladder import certify
+from quotax.certify.stated_widths import certify_at_widths
 
 __all__ = [
     "Coverage",

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr
-
 from quotax.artifacts import Certificate, Model
 from quotax.errors import ArchitectureError
 from quotax.interpret.laws import RULES
+from quotax.interpret.tracing.jaxprs import bare, bodies
 from quotax.symmetry import Symmetry
 
 FORMS = ("linear", "affine", "quadratic")
@@ -58,7 +57,7 @@ def coverage(
     untried = FORMS[FORMS.index(reached) + 1 :] if reached in FORMS else FORMS
     names: dict[str, None] = {}
     with contextlib.suppress(ArchitectureError):
-        _primitives(model.open({a: a for a in model.axis_names}).jaxpr, names)
+        _primitives(model.open({a: a for a in model.axis_names}).jaxpr.jaxpr, names)
     lawless = tuple(name for name in names if name not in RULES)
     narrow = tuple(
         (symmetry.name, certificate.scope)
@@ -68,11 +67,9 @@ def coverage(
     return Coverage(unmoved, untried, lawless, narrow)
 
 
-def _primitives(program: Any, names: dict[str, None]) -> None:
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+def _primitives(jaxpr: Any, names: dict[str, None]) -> None:
     for equation in jaxpr.eqns:
         names[equation.primitive.name] = None
         for value in equation.params.values():
-            for part in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(part, (ClosedJaxpr, Jaxpr)):
-                    _primitives(part, names)
+            for body in bodies(value):
+                _primitives(bare(body), names)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from quotax.artifacts import Certificate, Model
-from quotax.derive.ansatz import Ansatz
-from quotax.derive.audit import counts, jacobian_rank
-from quotax.derive.discrete import discrete
-from quotax.derive.group import SymmetryGroup
-from quotax.derive.search import sample, search
-from quotax.derive.unnamed import Leftover, ProveZero, leftover
-from quotax.derive.widths import small_sizes, with_few_outputs
+from quotax.artifacts import Certificate, Model, sizes_text
+from quotax.derive.candidates.continuous import sample, search
+from quotax.derive.candidates.discrete import discrete
+from quotax.derive.candidates.polynomial_fields import Ansatz
+from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
+from quotax.derive.found.audit import jacobian_rank
+from quotax.derive.found.symmetry_group import SymmetryGroup
+from quotax.derive.points.vector_fields import dimensions
+from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
 from quotax.symmetry import Symmetry
 
 SMALL = 700
@@ -37,7 +38,7 @@ def derive(
     """
     rng = np.random.default_rng(seed)
     widths = [dict(s) for s in sizes] if sizes else small_sizes(model)
-    progress("sampling at " + " and ".join(", ".join(f"{a}={n}" for a, n in s.items()) for s in widths))
+    progress("sampling at " + " and ".join(map(sizes_text, widths)))
     samples = [sample(model, s, rng) for s in widths]
     found = search(model, samples, prove, declared=declared, progress=progress, seed=seed)
     families = [s for s, _ in found.proved]
@@ -69,6 +70,6 @@ def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress
     if total > SMALL:
         return False
     progress(f"auditing {total} parameters")
-    _, orbit = counts(model, actions, sizes, ())
+    _, orbit = dimensions(actions, model.params, sizes)
     rank = jacobian_rank(model.trace(sizes), total, orbit).rank
     return rank is None or total - rank > orbit

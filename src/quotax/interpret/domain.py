@@ -72,8 +72,8 @@ class ArrayDomain(Domain, Protocol):
 
 
 @dataclass(frozen=True)
-class Step:
-    """One equation as a rule sees it: `run` evaluates a nested jaxpr in the same domain."""
+class Eqn:
+    """One equation of a jaxpr as a rule sees it: `run` evaluates a nested jaxpr in the same domain."""
 
     primitive: Any
     params: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Step:
         return tuple(self.outputs[0].shape)
 
 
-Rule = Callable[[Step, list[Any]], list[Any]]
+Rule = Callable[[Eqn, list[Any]], list[Any]]
 """Values of an equation's inputs to values of its outputs."""
 
 

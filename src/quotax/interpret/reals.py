@@ -27,20 +27,11 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.interpret.movement import PLAIN
-from quotax.interpret.provenance import written_at
+from quotax.interpret.shared.movement import PLAIN
+from quotax.interpret.tracing.jaxprs import CALLS, as_closed, bare, bodies, live
+from quotax.interpret.tracing.provenance import written_at
 
-_BODIES = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "remat2": "jaxpr",
-    "composite": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-}
+_BODIES = {**CALLS, "core_call": "call_jaxpr", "composite": "jaxpr", "custom_vmap_call": "call"}
 """Calls that compute their body, and the parameter that holds it."""
 
 _IDENTITIES = frozenset(
@@ -117,23 +108,11 @@ def _rounds(equation: Any) -> bool:
 
 def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
     """The equations that outputs depend on, those of bodies included."""
-    for equation in _alive(jaxpr):
+    for equation in live(jaxpr):
         yield equation
         for value in equation.params.values():
-            for body in value if isinstance(value, tuple) else (value,):
-                if isinstance(body, (ClosedJaxpr, Jaxpr)):
-                    yield from _equations(body.jaxpr if isinstance(body, ClosedJaxpr) else body)
-
-
-def _alive(jaxpr: Jaxpr) -> list[Any]:
-    """The equations that some output depends on."""
-    needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    kept = []
-    for equation in reversed(jaxpr.eqns):
-        if needed.intersection(equation.outvars):
-            kept.append(equation)
-            needed.update(v for v in equation.invars if not isinstance(v, Literal))
-    return kept[::-1]
+            for body in bodies(value):
+                yield from _equations(bare(body))
 
 
 # --- running
@@ -154,7 +133,7 @@ class _Reading:
 
         for variables, given in ((jaxpr.constvars, consts), (jaxpr.invars, arrays)):
             values.update((v, _as(x, v.aval.dtype)) for v, x in zip(variables, given, strict=True))
-        for equation in _alive(jaxpr):
+        for equation in live(jaxpr):
             with written_at(equation):
                 outputs = self.step(equation, [read(atom) for atom in equation.invars])
                 values.update((v, _as(x, v.aval.dtype)) for v, x in zip(equation.outvars, outputs, strict=True))
@@ -167,9 +146,8 @@ class _Reading:
         if name in _IDENTITIES:
             return arguments
         if name in _BODIES:
-            body = params[_BODIES[name]]
-            closed = body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
-            return self.run(closed.jaxpr, closed.consts, arguments)
+            body = as_closed(params[_BODIES[name]])
+            return self.run(body.jaxpr, body.consts, arguments)
         if name == "convert_element_type" and _is_float(params["new_dtype"]) and _is_float(arguments[0].dtype):
             return arguments
         if name in _EXTREMES and _is_float(arguments[0].dtype):

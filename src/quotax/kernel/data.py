@@ -12,11 +12,11 @@ import sympy as sp
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
-from quotax.kernel.laws import Effect, Law, exponential, magnitude
 from quotax.kernel.polynomials import Algebra, Factor, Poly
 from quotax.kernel.proof import Proof, Prover, Refused, Step
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size, read
+from quotax.kernel.transformation import Effect, Law, exponential, magnitude
 
 Claim = Callable[[Algebra], Mapping[str, Poly]]
 """What the action makes of the parameters, in the atoms of this algebra."""

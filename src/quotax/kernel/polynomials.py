@@ -86,9 +86,10 @@ class Atoms:
 
 @dataclass(eq=False)
 class Algebra:
-    """The normal form of polynomials in these atoms, under these relations of a group."""
+    """The normal form of polynomials in these atoms, by identities of every algebra and relations of a group."""
 
     atoms: Atoms
+    identities: tuple[Rule, ...]
     relations: tuple[Rule, ...] = ()
     lemmas: dict[str, None] = field(default_factory=dict)
     """Identities that were used, in words."""
@@ -271,11 +272,9 @@ class Algebra:
 
     def _rewrite(self, factors: list[Factor]) -> list[tuple[Fraction, list[Factor]]] | None:
         """One rewriting, or None when there is none; a sum whose index no longer occurs is the size of its extent."""
-        from quotax.kernel.rewriting import RULES
-
         before = self.bound_in(factors)
         results: list[Rewritten] | None = None
-        for rule in (*RULES, *self.relations):
+        for rule in (*self.identities, *self.relations):
             results = rule(self, factors)
             if results is not None:
                 break

@@ -25,7 +25,11 @@ import sympy as sp
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
-from quotax.kernel.laws import (
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, slot
+from quotax.kernel.rewriting import RULES
+from quotax.kernel.sheet import Extreme, Function, Loop, Sheet, definitions, named_sum, node, reduced
+from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import (
     Effect,
     Law,
     applied,
@@ -39,9 +43,6 @@ from quotax.kernel.laws import (
     scaled,
     touches,
 )
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, slot
-from quotax.kernel.sheet import Extreme, Function, Loop, Sheet, definitions, named_sum, node, reduced
-from quotax.kernel.sizes import Size
 
 Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 """Decides identities of expressions in real symbols."""
@@ -89,7 +90,7 @@ class Proof:
         """Nothing has moved yet: `claim` says what the parameters become."""
         self.sheet, self.element, self.prove = sheet, element, prove
         atoms = sheet.atoms.fork()
-        self.algebra = Algebra(atoms, element.relations(atoms))
+        self.algebra = Algebra(atoms, RULES, element.relations(atoms))
         self.common = len(atoms.made)
         """Atoms below this number, those of the sheet and of the group, are the same in every proof of the claim."""
         self.images: dict[int, Poly] = {}

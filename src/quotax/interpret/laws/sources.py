@@ -32,9 +32,9 @@ GUARD = "guard"
 _UNSAID = ("sharding", "weak_type", "accuracy")
 
 
-def source(step: Any, args: Sequence[Any], value: Tensor) -> Source | None:
+def source(eqn: Any, args: Sequence[Any], value: Tensor) -> Source | None:
     """The function that a result is of values without conditions; None where it is not followed, or has none itself."""
-    name = step.primitive.name
+    name = eqn.primitive.name
     if name in SAME:
         return args[0].source if isinstance(args[0], Tensor) else None
     if name not in POINTWISE or not (value.assumed or any(isinstance(a, Tensor) and a.assumed for a in args)):
@@ -42,14 +42,14 @@ def source(step: Any, args: Sequence[Any], value: Tensor) -> Source | None:
     leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
     inner: list[Any] = []
     for arg in args:
-        expression = _constant(arg) if isinstance(arg, Known) else _followed(step.algebra, leaves, arg, value)
+        expression = _constant(arg) if isinstance(arg, Known) else _followed(eqn.algebra, leaves, arg, value)
         if expression is None:
             return None
         inner.append(expression)
-    if name == "convert_element_type" and step.kinds == ("f",) and step.out_kind == "f":
+    if name == "convert_element_type" and eqn.kinds == ("f",) and eqn.out_kind == "f":
         whole = inner[0]
     else:
-        whole = sp.Function(_name(step))(*inner)
+        whole = sp.Function(_name(eqn))(*inner)
     symbols, polys = tuple(z for z, _ in leaves.values()), tuple(p for _, p in leaves.values())
     return Source(whole, symbols, polys, (key_of(value.poly), value.dims))
 
@@ -109,8 +109,8 @@ def _constant(arg: Known) -> sp.Expr | None:
     return sp.Function("constant_" + re.sub(r"\W", "m", str(float(value))))()
 
 
-def _name(step: Any) -> str:
-    dtypes = [str(aval.dtype) for aval in (*step.inputs, *step.outputs)]
-    settings = [f"{k}_{v}" for k, v in sorted(step.params.items()) if k not in _UNSAID]
+def _name(eqn: Any) -> str:
+    dtypes = [str(aval.dtype) for aval in (*eqn.inputs, *eqn.outputs)]
+    settings = [f"{k}_{v}" for k, v in sorted(eqn.params.items()) if k not in _UNSAID]
     # every sign is spelled, so that other settings are another function
-    return re.sub(r"\W", lambda sign: f"_{ord(sign[0]):x}", "_".join((step.primitive.name, *dtypes, *settings)))
+    return re.sub(r"\W", lambda sign: f"_{ord(sign[0]):x}", "_".join((eqn.primitive.name, *dtypes, *settings)))

@@ -13,7 +13,7 @@ import numpy as np
 from quotax.errors import SharpnessError
 from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout
 
-Mask = Any
+Moving = Any
 """A tree like the parameters of zeros and ones, the names of the arrays that move, or a predicate on names."""
 
 
@@ -35,7 +35,7 @@ def names(params: Tree) -> list[str]:
 
 
 def scale_of(
-    call: str, params: Tree, layout: Layout, *, adaptive: bool, mask: Mask, per_layer: bool
+    call: str, params: Tree, layout: Layout, *, adaptive: bool, mask: Moving, per_layer: bool
 ) -> np.ndarray | None:
     """The vector s of the ball `|delta / s| <= radius`, zero where nothing moves; None for the plain ball.
 
@@ -78,7 +78,7 @@ def block_norms(layout: Layout, norm: str) -> Callable[[Vector], Vector]:
     return norms
 
 
-def length_of(call: str, params: Tree, v: Tree, *, adaptive: bool, mask: Mask, per_layer: bool, norm: str) -> float:
+def length_of(call: str, params: Tree, v: Tree, *, adaptive: bool, mask: Moving, per_layer: bool, norm: str) -> float:
     """The smallest radius of a ball of this kind at `params` that holds the displacement `v`."""
     flat = layout(params)
     scale = scale_of(call, params, flat, adaptive=adaptive, mask=mask, per_layer=per_layer)
@@ -88,7 +88,7 @@ def length_of(call: str, params: Tree, v: Tree, *, adaptive: bool, mask: Mask, p
     return float(np.max(block_norms(flat, norm)(x)) if per_layer or norm == "linf" else np.linalg.norm(x))
 
 
-def _mask(call: str, params: Tree, layout: Layout, mask: Mask) -> np.ndarray:
+def _mask(call: str, params: Tree, layout: Layout, mask: Moving) -> np.ndarray:
     known = names(params)
     if callable(mask):
         chosen = [bool(mask(name)) for name in known]
@@ -103,7 +103,7 @@ def _mask(call: str, params: Tree, layout: Layout, mask: Mask) -> np.ndarray:
     return np.repeat(np.asarray(chosen, layout.dtype), np.diff((0, *layout.ends)))
 
 
-def _tree_mask(call: str, params: Tree, layout: Layout, mask: Mask, known: list[str]) -> np.ndarray:
+def _tree_mask(call: str, params: Tree, layout: Layout, mask: Moving, known: list[str]) -> np.ndarray:
     if jax.tree.structure(mask) != jax.tree.structure(params):
         raise SharpnessError(
             f"`{call}` needs mask= a tree of zeros and ones like the parameters, names of arrays, or a function of a "
@@ -121,7 +121,7 @@ def _tree_mask(call: str, params: Tree, layout: Layout, mask: Mask, known: list[
     return np.concatenate(parts).astype(layout.dtype)
 
 
-def _lists_names(mask: Mask) -> bool:
+def _lists_names(mask: Moving) -> bool:
     if isinstance(mask, str):
         return True
     is_list = isinstance(mask, Iterable) and not isinstance(mask, dict | jax.Array | np.ndarray)

@@ -25,7 +25,7 @@ from quotax.sharpness.problem.arguments import (
 from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain, Space, euclidean
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
-from quotax.sharpness.problem.scaling import Mask, length_of, scale_of
+from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
 from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
@@ -61,7 +61,7 @@ class Measurement:
     natural: str = "linear"
     norm: str = "l2"
     adaptive: bool = False
-    mask: Mask = None
+    mask: Moving = None
     per_layer: bool = False
     batch: Any = None
     microbatch: int | None = None

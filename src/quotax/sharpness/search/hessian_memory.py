@@ -134,7 +134,8 @@ def lanczos(
 
     Krylov directions of `start`, then of noise: the last third starts again from a random direction, because a Krylov
     space of the gradient cannot see eigenvectors that the gradient is orthogonal to, which is exactly the hard case of
-    the trust-region problem. Fully orthogonalised in the metric of the ball, in which `P H P` is symmetric.
+    the trust-region problem. Fully orthogonalised in the metric of the ball, in which `P H P` is symmetric and which
+    `linalg.lanczos` does not know: there the metric is the identity.
     """
     known = nothing_known(slots, start)
     restart = count - count // 3

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quotax.sharpness.linalg.trust_region import maximise_quadratic
 from quotax.sharpness.problem.ball import Ball
 from quotax.sharpness.problem.vectors import Vector, combine
 from quotax.sharpness.search.hessian_memory import HessianMemory
-from quotax.sharpness.search.trust_region import maximise_quadratic
 
 
 class Proposal(NamedTuple):
@@ -21,7 +21,7 @@ class Proposal(NamedTuple):
     top: float
 
 
-class Part(NamedTuple):
+class NewDirection(NamedTuple):
     """The unit vector `scale * vector` along a new direction; nothing, with size and scale zero, if that is rounding.
 
     Products with the unit vector are products with the vector, scaled: it is not written down.
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     scale: float
 
     @classmethod
-    def above(cls, floor: float, vector: Vector, size: float) -> Part:
+    def above(cls, floor: float, vector: Vector, size: float) -> NewDirection:
         """Of a vector and its norm, which is rounding up to `floor`."""
         return cls(vector, size, 1.0 / size) if size > floor else cls(vector, 0.0, 0.0)
 
@@ -55,11 +55,11 @@ def propose(
     n = known.used
     size_x = ball.norm(x)
     new, x_q, size = known.reject(ball, x, size_x)
-    u_x = Part.above(10 * eps**0.5 * size_x, new, size)
+    u_x = NewDirection.above(10 * eps**0.5 * size_x, new, size)
     # The secant `H u_x = over (g - g(0) - HQ x_q)`; divided by a small new part of x it would be noise.
     over = u_x.scale if u_x.size > 0.1 * size_x else 0.0
 
-    def secant(u: Part, u_q: np.ndarray, slope: float) -> float:
+    def secant(u: NewDirection, u_q: np.ndarray, slope: float) -> float:
         """The product `<u, H u_x>`, where `u_q = <HQ, u>` and `slope = <u, g>`."""
         return over * (slope - u.scale * ball.inner(u.vector, centre_gradient) - float(u_q @ x_q))
 
@@ -89,7 +89,7 @@ def propose(
     size_ahead = ball.norm(ahead)
     rest, _, size = known.reject(ball, ahead, size_ahead)
     floor = 100 * eps * (ball.norm(gradient) + float(np.hypot(size_ahead, along_x)))
-    u_g = Part.above(floor, rest, size)
+    u_g = NewDirection.above(floor, rest, size)
     q_g = u_g.scale * ball.inners(known.hq, rest) if n else x_q
     slope_g = u_g.scale * ball.inner(rest, gradient)
     B[:n, -1] = B[-1, :n] = q_g

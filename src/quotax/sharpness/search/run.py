@@ -78,7 +78,7 @@ class Found(NamedTuple):
     done: int
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """What a search is to do: in which ball of which problem, at what effort, from which seed.
 
     `direction` is a displacement that is one more start, in coordinates; `product` is the product of balls, if that is
@@ -105,19 +105,19 @@ class Task(NamedTuple):
 
 
 def maximise(
-    task: Task, report: Callable[[Search], Any], given: Search | None = None, *, mine: bool = False
+    job: Job, report: Callable[[Search], Any], given: Search | None = None, *, mine: bool = False
 ) -> tuple[Search, bool]:
     """The search after its budget is spent or its certificate found, and whether it was interrupted before that.
 
     `report` is called after every step; one `given` is taken up again, and is left as it is unless it is `mine`.
     """
-    search: Search = begin(task) if given is None else given if mine else copied(given)
-    look = Look(task.problem, task.ball, search.centre)
+    search: Search = begin(job) if given is None else given if mine else copied(given)
+    look = Look(job.problem, job.ball, search.centre)
     if not math.isfinite(search.centre.base):
         return search, False
     with Interrupts() as interrupts:
         try:
-            while search.spent < task.most and _step(task, look, search):
+            while search.spent < job.most and _step(job, look, search):
                 report(search)
                 if interrupts.asked:
                     return search, True
@@ -126,51 +126,51 @@ def maximise(
     return search, False
 
 
-def begin(task: Task) -> Search:
+def begin(job: Job) -> Search:
     """A search that knows the centre: the loss, its gradient, and the products with its Hessian there."""
-    problem, ball, effort = task.problem, task.ball, task.effort
-    single = effort.single and task.product is None
+    problem, ball, effort = job.problem, job.ball, job.effort
+    single = effort.single and job.product is None
     origin = problem.origin
     base, gradient = problem.look_along(origin, origin, 0.0, 1.0) if single else problem.look(origin)
     if not finite(gradient):
         gradient = origin
     probe = known = None
-    search = Search(task.radius, Centre(base, gradient, None), None, np.zeros(256), 1, ball.norm(gradient))
+    search = Search(job.radius, Centre(base, gradient, None), None, np.zeros(256), 1, ball.norm(gradient))
     if single:
         search.ascent = one.at_centre(Look(problem, ball, search.centre))
         search.centre = Centre(base, problem.origin[:0], None)
         return search
     if effort.curvature or problem.projected:
-        noise = problem.normal((*task.seed, 1))
+        noise = problem.normal((*job.seed, 1))
         flat = ball.horizontal(noise)
         if problem.projected:
             probe = ball.frame.lower(noise - flat)
-        if effort.curvature and math.isfinite(base) and task.product is None:
+        if effort.curvature and math.isfinite(base) and job.product is None:
             known, products = lanczos(ball, problem.hessian_vector, gradient, flat, effort.curvature, effort.memory)
             search.spend(0.0, PRODUCT * products)
     search.centre, search.known = Centre(base, gradient, probe), known
     return search
 
 
-def _step(task: Task, look: Look, search: Search) -> bool:
+def _step(job: Job, look: Look, search: Search) -> bool:
     """One step; whether there was one to make."""
-    if task.product is not None:
-        return _lanes(task, look, Boxes(task.product, task.radius), search)
+    if job.product is not None:
+        return _lanes(job, look, Boxes(job.product, job.radius), search)
     if search.ascent is not None:
-        return _ascent(task, look, search.ascent, search)
-    return (search.climbs is None and _explorers(task, look, search)) or _climbs(task, look, search)
+        return _ascent(job, look, search.ascent, search)
+    return (search.climbs is None and _explorers(job, look, search)) or _climbs(job, look, search)
 
 
-def _explorers(task: Task, look: Look, search: Search) -> bool:
-    effort, left = task.effort, task.effort.budget - search.spent
+def _explorers(job: Job, look: Look, search: Search) -> bool:
+    effort, left = job.effort, job.effort.budget - search.spent
     search.pool = pool = search.pool or []
     young = any(explorer.age < effort.visits for explorer in pool)
-    if not young and left >= effort.width and _wanted(task, search):
-        pool, young = _planted(task, look, search, pool), True
+    if not young and left >= effort.width and _wanted(job, search):
+        pool, young = _planted(job, look, search, pool), True
         search.pool = pool
     if left < effort.width or not (young or left - effort.reserve >= effort.width):
         return False
-    turn = following(pool, effort.visits, effort.visits if _wanted(task, search) else GROWN, effort.width)
+    turn = following(pool, effort.visits, effort.visits if _wanted(job, search) else GROWN, effort.width)
     if not turn:
         return False
     search.pool, bad = exploring.advance(look, pool, turn, effort.visits)
@@ -179,29 +179,29 @@ def _explorers(task: Task, look: Look, search: Search) -> bool:
     return True
 
 
-def _wanted(task: Task, search: Search) -> bool:
+def _wanted(job: Job, search: Search) -> bool:
     """Whether there are more starts to come: those of the search, and the one that was asked for."""
-    return search.planted < task.effort.starts + (task.direction is not None)
+    return search.planted < job.effort.starts + (job.direction is not None)
 
 
-def _planted(task: Task, look: Look, search: Search, pool: list[Explorer]) -> list[Explorer]:
+def _planted(job: Job, look: Look, search: Search, pool: list[Explorer]) -> list[Explorer]:
     """The pool with the next starts: the one that was asked for last, unless there may be no room for it then."""
-    effort, first = task.effort, search.planted
+    effort, first = job.effort, search.planted
     slots = effort.kept + effort.width
-    asked = task.direction is not None
+    asked = job.direction is not None
     ahead = int(asked and not effort.turning)  # starts before those of the search
     if asked and first == (0 if ahead else effort.starts):
         search.planted += 1
-        return joined(pool, [exploring.start(look.ball.horizontal(task.direction), 0.0)], slots)
+        return joined(pool, [exploring.start(look.ball.horizontal(job.direction), 0.0)], slots)
     own = first - ahead
     count = min(effort.width, effort.starts - own)
-    noise = task.problem.normal((*task.seed, 2, own), count)
+    noise = job.problem.normal((*job.seed, 2, own), count)
     search.planted += count
     return plant(look.ball, pool, look.gradient, noise, own, effort.turning, slots)
 
 
-def _climbs(task: Task, look: Look, search: Search) -> bool:
-    effort = task.effort
+def _climbs(job: Job, look: Look, search: Search) -> bool:
+    effort = job.effort
     if search.climbs is None:
         if search.spent >= effort.budget:
             return False
@@ -217,7 +217,7 @@ def _climbs(task: Task, look: Look, search: Search) -> bool:
             if not (effort.patience and others and search.spent < effort.budget):
                 return False
             leader = max(others, key=lambda climber: climber.outlook)
-        proposal = climbing.certified(look, leader, task.tolerance)
+        proposal = climbing.certified(look, leader, job.tolerance)
         # A step that only finds its certificate costs no gradient.
         if proposal is not None:
             good = climbing.advance(look, leader, proposal)
@@ -226,26 +226,26 @@ def _climbs(task: Task, look: Look, search: Search) -> bool:
     return False
 
 
-def _ascent(task: Task, look: Look, ascent: Ascent, search: Search) -> bool:
+def _ascent(job: Job, look: Look, ascent: Ascent, search: Search) -> bool:
     if ascent.arrived:
         return False
-    good, steepness = one.ascend(look, ascent, search.steepest, task.tolerance)
+    good, steepness = one.ascend(look, ascent, search.steepest, job.tolerance)
     search.spend(ascent.rise, 1, not good, steepness)
     return True
 
 
-def _lanes(task: Task, look: Look, product: Boxes, search: Search) -> bool:
+def _lanes(job: Job, look: Look, product: Boxes, search: Search) -> bool:
     if search.lanes is None:
         # At least twenty gradients each: a corner is found in few.
-        restarts = min(task.effort.starts, max(4, task.effort.budget // 20))
-        noise = task.problem.normal((*task.seed, 2), restarts)
-        if task.direction is not None:
-            noise = stacked([*noise, task.direction])
+        restarts = min(job.effort.starts, max(4, job.effort.budget // 20))
+        noise = job.problem.normal((*job.seed, 2), restarts)
+        if job.direction is not None:
+            noise = stacked([*noise, job.direction])
         search.lanes = boxes.lanes(look, product, noise)
     live = sum(lane.done == RUNNING for lane in search.lanes)
-    if not live or live > task.most - search.spent:
+    if not live or live > job.most - search.spent:
         return False
-    count, bad = boxes.advance(look, product, search.lanes, task.tolerance)
+    count, bad = boxes.advance(look, product, search.lanes, job.tolerance)
     places = [lane.here for lane in search.lanes]
     search.spend(max(place.rise for place in places), count, bad, _steepest(look.ball, places))
     return True

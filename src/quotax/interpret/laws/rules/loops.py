@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.pointwise import one_number
-from quotax.interpret.laws.reading import Step
-from quotax.interpret.laws.rules.arithmetic import select
-from quotax.interpret.laws.rules.movement import joined, picked, without
+from quotax.interpret.laws.rules.choices import select
+from quotax.interpret.laws.rules.pointwise import one_number
+from quotax.interpret.laws.rules.reindexing import joined, picked, without
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Index
 from quotax.kernel.polynomials import slot
@@ -25,85 +25,85 @@ _TURNS = 64
 
 def call(parameter: str) -> Any:
     """What a call computes is its body."""
-    return lambda step, args: step.run(step.params[parameter], args)
+    return lambda eqn, args: eqn.run(eqn.params[parameter], args)
 
 
-def identity(step: Step, args: list[Any]) -> list[Any]:
+def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The operands themselves."""
     return list(args)
 
 
-def nothing(step: Step, args: list[Any]) -> list[Any]:
+def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
     """No outputs."""
     return []
 
 
-def branch(step: Step, args: list[Any]) -> list[Any]:
+def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The branch that a constant index names, or a choice between two."""
     index, *rest = args
-    bodies = step.params["branches"]
-    number = one_number(step, index)
+    bodies = eqn.params["branches"]
+    number = one_number(eqn, index)
     if number is not None:
-        return _chosen(step, [index], step.run(bodies[int(np.clip(int(number), 0, len(bodies) - 1))], rest))
+        return _chosen(eqn, [index], eqn.run(bodies[int(np.clip(int(number), 0, len(bodies) - 1))], rest))
     if len(bodies) != 2:
         raise NoLaw("it chooses between branches by a value")
-    no, yes = (step.run(body, rest) for body in bodies)
+    no, yes = (eqn.run(body, rest) for body in bodies)
     # the index is 0 or 1: the truth value that it was made of, unless it is some other integer
-    if isinstance(index, Tensor) and any(step.algebra.atoms[n].sign != "boolean" for t in index.poly for n, _, _ in t):
+    if isinstance(index, Tensor) and any(eqn.algebra.atoms[n].sign != "boolean" for t in index.poly for n, _, _ in t):
         raise NoLaw("it chooses between branches by an integer")
     out = []
     for position, cases in enumerate(zip(no, yes, strict=True)):
-        aval = step.outputs[position]
-        chooses = replace(step, inputs=(step.inputs[0], aval, aval), outputs=(aval,))
+        aval = eqn.outputs[position]
+        chooses = replace(eqn, inputs=(eqn.inputs[0], aval, aval), outputs=(aval,))
         out += select(chooses, [index, *cases])
     return out
 
 
-def _chosen(step: Step, tests: list[Any], results: list[Any]) -> list[Any]:
+def _chosen(eqn: Eqn, tests: list[Any], results: list[Any]) -> list[Any]:
     """Results with the guards of what decided that it is these."""
     guards = frozenset().union(*(t.guards for t in tests if isinstance(t, Tensor)))
     if not guards:
         return results
-    return [replace(v, guards=v.guards | guards) for v in map(step.reader.tensor, results)]
+    return [replace(v, guards=v.guards | guards) for v in map(eqn.writer.tensor, results)]
 
 
-def while_loop(step: Step, args: list[Any]) -> list[Any]:
+def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A loop whose condition is constant at every turn, unrolled."""
-    p = step.params
+    p = eqn.params
     first = p["cond_nconsts"]
     second = first + p["body_nconsts"]
     test, body, carry = args[:first], args[first:second], list(args[second:])
     tests: list[Any] = []
     for _ in range(_TURNS):
-        (goes_on,) = step.run(p["cond_jaxpr"], [*test, *carry])
-        number = one_number(step, goes_on)
+        (goes_on,) = eqn.run(p["cond_jaxpr"], [*test, *carry])
+        number = one_number(eqn, goes_on)
         if number is None:
             raise NoLaw("its condition is a value")
         tests.append(goes_on)
         if not number:
-            return _chosen(step, tests, carry)
-        carry = step.run(p["body_jaxpr"], [*body, *carry])
+            return _chosen(eqn, tests, carry)
+        carry = eqn.run(p["body_jaxpr"], [*body, *carry])
     raise NoLaw(f"it turns more than {_TURNS} times")
 
 
-def scan(step: Step, args: list[Any]) -> list[Any]:
+def scan(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Unrolled when it is short and has a fixed length, a recurrence otherwise."""
-    p = step.params
+    p = eqn.params
     length = tensors.extent(p["length"])
     first, second = p["num_consts"], p["num_consts"] + p["num_carry"]
     consts, carry, sequences = args[:first], args[first:second], args[second:]
     if length.value is not None and length.value <= _TURNS:
-        return _unrolled(step, consts, carry, sequences, length.value)
-    return _recurrence(step, consts, carry, sequences, length)
+        return _unrolled(eqn, consts, carry, sequences, length.value)
+    return _recurrence(eqn, consts, carry, sequences, length)
 
 
-def _unrolled(step: Step, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
-    p = step.params
-    collected: list[list[Any]] = [[] for _ in step.outputs[p["num_carry"] :]]
+def _unrolled(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
+    p = eqn.params
+    collected: list[list[Any]] = [[] for _ in eqn.outputs[p["num_carry"] :]]
     order = range(length)
     for time in reversed(order) if p["reverse"] else order:
-        now = [_row(step, xs, time) for xs in sequences]
-        out = step.run(p["jaxpr"], [*consts, *carry, *now])
+        now = [_row(eqn, xs, time) for xs in sequences]
+        out = eqn.run(p["jaxpr"], [*consts, *carry, *now])
         carry = out[: p["num_carry"]]
         for rows, value in zip(collected, out[p["num_carry"] :], strict=True):
             rows.append(value)
@@ -114,53 +114,53 @@ def _unrolled(step: Step, consts: list[Any], carry: list[Any], sequences: list[A
             stacked.append(Known(np.stack([r.array for r in ordered])))
             continue
         tensor = next(r for r in ordered if isinstance(r, Tensor))
-        alike = tensors.unified(step.algebra, [step.reader.tensor(r, tensor.dims) for r in ordered])
-        stacked.append(joined(step, alike, 0, new=True))
+        alike = tensors.unified(eqn.algebra, [eqn.writer.tensor(r, tensor.dims) for r in ordered])
+        stacked.append(joined(eqn, alike, 0, new=True))
     return [*carry, *stacked]
 
 
-def _row(step: Step, xs: Any, time: int) -> Any:
+def _row(eqn: Eqn, xs: Any, time: int) -> Any:
     if isinstance(xs, Known):
         return Known(xs.array[time])
-    return without(step, picked(step, xs, 0, Size.of(time), 1, ONE), 0)
+    return without(eqn, picked(eqn, xs, 0, Size.of(time), 1, ONE), 0)
 
 
-def _recurrence(step: Step, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
+def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
     """`C[0] = init`, `C[t + 1] = body(C[t], x[t])`: the carry is one tensor with an index of time.
 
     Time is a free index of everything in the body, so nothing that depends on it can pass for a constant.
     """
-    p, reader, algebra = step.params, step.reader, step.algebra
+    p, writer, algebra = eqn.params, eqn.writer, eqn.algebra
     if not length.positive:
         raise NoLaw("it may turn no time at all")
-    time = reader.fresh(length)
+    time = writer.fresh(length)
     steps = length.plus(1)
     read: Index = ix.affine(length.minus(1), -1, time, length) if p["reverse"] else time
-    start = [reader.tensor(c) for c in carry]
-    avals = step.outputs[: len(carry)]
+    start = [writer.tensor(c) for c in carry]
+    avals = eqn.outputs[: len(carry)]
     rows = []
     for xs in sequences:
-        value = reader.tensor(xs)
+        value = writer.tensor(xs)
         if value.dims[0] != (length,):
             raise NoLaw("the dimension that it runs over is made of several axes")
         value = relabelled(algebra, value, {place(0, 0, length): read}, ((), *value.dims[1:]))
-        rows.append(without(step, value, 0))
+        rows.append(without(eqn, value, 0))
     # the times of the loops around this one: what is carried here may differ from turn to turn there
     given = [v.poly for v in (*consts, *start, *rows) if isinstance(v, Tensor)]
-    around = [i for i in algebra.free_in(*given) if reader.is_fresh(i) and i != time]
+    around = [i for i in algebra.free_in(*given) if writer.is_fresh(i) and i != time]
     numbers: list[int] = []
     inside: list[Tensor] = []
     for k, (value, aval) in enumerate(zip(start, avals, strict=True)):
         dims = tensors.dims_of(tensors.shape_of(aval))
         own = tensors.flat(tensors.labels(dims))
-        key = ("carry", step.place, len(reader.sheet.loops), k, len(algebra.atoms.made))
+        key = ("carry", eqn.place, len(writer.sheet.loops), k, len(algebra.atoms.made))
         made = algebra.atoms.make(key, "carry", f"h{k}", [steps, *(i.extent for i in (*around, *own))])
         numbers.append(made.number)
         now = ix.affine(0, 1, time, steps)
         inside.append(Tensor(dims, algebra.entry(made, (now, *around, *own)), value.assumed, value.guards))
-    reader.sheet.loops.append(Loop(tuple(numbers), (), (), length, step.place))
-    turn = len(reader.sheet.loops) - 1
-    out = [reader.tensor(v) for v in step.run(p["jaxpr"], [*consts, *inside, *rows])]
+    writer.sheet.loops.append(Loop(tuple(numbers), (), (), length, eqn.place))
+    turn = len(writer.sheet.loops) - 1
+    out = [writer.tensor(v) for v in eqn.run(p["jaxpr"], [*consts, *inside, *rows])]
     inits, nexts, finals = [], [], []
     for number, before, after, value in zip(numbers, start, out, inside, strict=False):
         own = tensors.flat(tensors.labels(value.dims))
@@ -172,7 +172,7 @@ def _recurrence(step: Step, consts: list[Any], carry: list[Any], sequences: list
         nexts.append(algebra.substitute(following.poly, {**slots, time: slot(0, length)}))
         last = algebra.entry(algebra.atoms[number], (ix.fixed(length, steps), *around, *own))
         finals.append(Tensor(value.dims, last, before.assumed | after.assumed, before.guards | after.guards))
-    reader.sheet.loops[turn] = Loop(tuple(numbers), tuple(inits), tuple(nexts), length, step.place)
+    writer.sheet.loops[turn] = Loop(tuple(numbers), tuple(inits), tuple(nexts), length, eqn.place)
     # a condition of one turn is one of all, and so of everything that comes out
     everything = [*finals, *out[len(carry) :]]
     assumed = frozenset().union(*(v.assumed for v in everything))

@@ -10,9 +10,9 @@ import sympy as sp
 from jax.lax import GatherScatterMode
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.reading import Step
-from quotax.interpret.laws.rules.movement import at_index, embedded, merged, picked, renumbered
+from quotax.interpret.laws.rules.reindexing import at_index, embedded, merged, picked, renumbered
 from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
+from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Fixed, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly
@@ -115,15 +115,15 @@ def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size:
     return algebra.atoms.make(key, "selection", name, [*rows, size], data=poly, **facts)
 
 
-def hit(step: Step, poly: Poly, column: Index, strict: bool) -> Poly:
+def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     """`[poly = column]`, whatever the polynomial is; `strict` says that it is known to be in bounds."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
         if algebra.atoms[factor[0]].data != column.extent:
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
-    place_of = top_place(step, poly, column)
+    place_of = top_place(eqn, poly, column)
     if place_of is not None:
         return place_of
     if not strict:
@@ -136,9 +136,9 @@ def hit(step: Step, poly: Poly, column: Index, strict: bool) -> Poly:
     return algebra.entry(made, (*labels, column))
 
 
-def top_place(step: Step, poly: Poly, column: Index) -> Poly | None:
+def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
-    algebra = step.algebra
+    algebra = eqn.algebra
     if len(poly) != 1:
         return None
     ((term, coefficient),) = poly.items()
@@ -150,9 +150,9 @@ def top_place(step: Step, poly: Poly, column: Index) -> Poly | None:
         return None
     if not _without_ties(algebra, made.definition, made.touched[0]):
         return None
-    reader = step.reader
-    reader.notes[f"the {made.name[3:]}imum at {step.place} is attained at one place"] = None
-    read, new = reader.fresh(column.extent), reader.fresh(column.extent)
+    writer = eqn.writer
+    writer.notes[f"the {made.name[3:]}imum at {eqn.place} is attained at one place"] = None
+    read, new = writer.fresh(column.extent), writer.fresh(column.extent)
     mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(at)}
     body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
     found = reduced(algebra, body, [read], [new], Extreme("none", False, follows=True), f"{made.name} place", (), True)
@@ -183,36 +183,36 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     return True
 
 
-def read_at(step: Step, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
+def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
     """Dimension `d` read at the position that a polynomial says; it has size one then."""
     size = tensors.whole(value.dims[d])
     if size == ONE:
         return value
-    known = as_size(step.algebra, poly)
+    known = as_size(eqn.algebra, poly)
     if known is not None and known.nonnegative:
-        index: Index | None = Fixed(known, size) if step.reader.at_least(size, known.plus(1)) else None
+        index: Index | None = Fixed(known, size) if eqn.writer.at_least(size, known.plus(1)) else None
     else:
-        index = as_index(step.algebra, poly, size)
+        index = as_index(eqn.algebra, poly, size)
     if index is not None:
-        return at_index(step, value, d, index, ())
-    algebra = step.algebra
-    column = step.reader.fresh(size)
+        return at_index(eqn, value, d, index, ())
+    algebra = eqn.algebra
+    column = eqn.writer.fresh(size)
     if len(value.dims[d]) > 1:
         raise NoLaw("it reads at a value along a dimension made of several axes")
     dims = tuple(() if k == d else f for k, f in enumerate(value.dims))
     shifted = relabelled(algebra, value, {place(d, 0, size): column}, dims)
-    poly = algebra.multiply(hit(step, poly, column, strict), shifted.poly, [column])
-    return step.reader.settled(replace(shifted, poly=poly, compared=()))
+    poly = algebra.multiply(hit(eqn, poly, column, strict), shifted.poly, [column])
+    return eqn.writer.settled(replace(shifted, poly=poly, compared=()))
 
 
-def gather(step: Step, args: list[Any]) -> list[Any]:
+def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A gather is linear in its operand: it reads at positions, whole windows where they start at a known place."""
-    reader, algebra = step.reader, step.algebra
-    operand, where = reader.tensor(args[0]), reader.tensor(args[1])
-    numbers = step.params["dimension_numbers"]
-    strict = step.params["mode"] != GatherScatterMode.FILL_OR_DROP
-    shape, counts = step.shape(0), [tensors.extent(n) for n in step.params["slice_sizes"]]
-    out_rank, rank = len(step.out_shape), len(shape)
+    writer, algebra = eqn.writer, eqn.algebra
+    operand, where = writer.tensor(args[0]), writer.tensor(args[1])
+    numbers = eqn.params["dimension_numbers"]
+    strict = eqn.params["mode"] != GatherScatterMode.FILL_OR_DROP
+    shape, counts = eqn.shape(0), [tensors.extent(n) for n in eqn.params["slice_sizes"]]
+    out_rank, rank = len(eqn.out_shape), len(shape)
     mapped, batching = list(numbers.start_index_map), list(numbers.operand_batching_dims)
     batch_out = [d for d in range(out_rank) if d not in numbers.offset_dims]
     kept = [d for d in range(rank) if d not in numbers.collapsed_slice_dims and d not in batching]
@@ -226,19 +226,19 @@ def gather(step: Step, args: list[Any]) -> list[Any]:
     for component, d in enumerate(mapped):
         if counts[d] == shape[d]:
             continue  # a window of the whole dimension starts at zero
-        here = _component(step, where, component, vector)
+        here = _component(eqn, where, component, vector)
         poly = algebra.substitute(here, behind)
         if counts[d] == ONE:
-            value = read_at(step, value, d, _clipped(step, poly, shape[d]), strict)
+            value = read_at(eqn, value, d, _clipped(eqn, poly, shape[d]), strict)
         else:
             start = as_size(algebra, poly)
-            fits = start is not None and step.reader.at_least(shape[d], start.plus(counts[d]))
+            fits = start is not None and eqn.writer.at_least(shape[d], start.plus(counts[d]))
             if start is None or not start.nonnegative or not fits:
                 raise NoLaw("it reads windows at positions that are values")
-            value = picked(step, value, d, start, 1, counts[d])
+            value = picked(eqn, value, d, start, 1, counts[d])
     for d in range(rank):
         if d not in mapped and d not in batching and counts[d] != shape[d]:
-            value = picked(step, value, d, ZERO, 1, counts[d])
+            value = picked(eqn, value, d, ZERO, 1, counts[d])
     for d, k in zip(batching, numbers.start_indices_batching_dims, strict=True):
         if value.dims[d] != value.dims[rank + k]:
             raise NoLaw("its batch dimensions do not factor alike")
@@ -249,54 +249,54 @@ def gather(step: Step, args: list[Any]) -> list[Any]:
         sources[position] = d
     for k, position in enumerate(batch_out):
         sources[position] = rank + k
-    out = renumbered(step, value, sources, step.out_shape)
-    return [merged([where], reader.settled(replace(out, compared=())))]
+    out = renumbered(eqn, value, sources, eqn.out_shape)
+    return [merged([where], writer.settled(replace(out, compared=())))]
 
 
-def _component(step: Step, where: Tensor, component: int, vector: int) -> Poly:
+def _component(eqn: Eqn, where: Tensor, component: int, vector: int) -> Poly:
     """One component of the vectors of positions."""
     mapping: dict[Any, Index] = {}
     for f, size in enumerate(where.dims[vector]):
         if f or size.value is None:
             raise NoLaw("its vectors of positions have a variable length")
         mapping[place(vector, 0, size)] = ix.fixed(component, size)
-    return step.algebra.substitute(where.poly, mapping)
+    return eqn.algebra.substitute(where.poly, mapping)
 
 
-def _clipped(step: Step, poly: Poly, size: Size) -> Poly:
+def _clipped(eqn: Eqn, poly: Poly, size: Size) -> Poly:
     """A constant position that is clipped to the dimension, where the mode says so."""
-    start = as_size(step.algebra, poly)
-    if start is None or step.params.get("mode") not in (GatherScatterMode.CLIP, None):
+    start = as_size(eqn.algebra, poly)
+    if start is None or eqn.params.get("mode") not in (GatherScatterMode.CLIP, None):
         return poly
     if not start.nonnegative and ZERO.minus(start).positive:
         return {}
     if start.minus(size).nonnegative:
-        return step.algebra.size(size.minus(1))
+        return eqn.algebra.size(size.minus(1))
     return poly
 
 
-def dynamic_slice(step: Step, args: list[Any]) -> list[Any]:
+def dynamic_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A slice at a known position; at positions that are values, only of size one. Positions are clipped."""
-    value, starts = step.reader.tensor(args[0]), args[1:]
-    shape, new = step.shape(0), step.out_shape
+    value, starts = eqn.writer.tensor(args[0]), args[1:]
+    shape, new = eqn.shape(0), eqn.out_shape
     used = []
     for d, start in enumerate(starts):
         if shape[d] == new[d]:
             continue
-        poly = step.reader.tensor(start).poly
-        known = as_size(step.algebra, poly)
+        poly = eqn.writer.tensor(start).poly
+        known = as_size(eqn.algebra, poly)
         if known is not None:
-            value = picked(step, value, d, _clamped(step, known, shape[d].minus(new[d])), 1, new[d])
+            value = picked(eqn, value, d, _clamped(eqn, known, shape[d].minus(new[d])), 1, new[d])
         elif new[d] == ONE:
-            value = read_at(step, value, d, poly, True)
+            value = read_at(eqn, value, d, poly, True)
             used.append(start)
         else:
             raise NoLaw("it slices more than one entry at a position that is a value")
     return [merged([u for u in used if isinstance(u, Tensor)], value)]
 
 
-def _clamped(step: Step, start: Size, last: Size) -> Size:
-    if start.nonnegative and step.reader.at_least(last, start):
+def _clamped(eqn: Eqn, start: Size, last: Size) -> Size:
+    if start.nonnegative and eqn.writer.at_least(last, start):
         return start
     if ZERO.minus(start).nonnegative:
         return ZERO
@@ -305,53 +305,53 @@ def _clamped(step: Step, start: Size, last: Size) -> Size:
     raise NoLaw(f"whether its position {start} is in bounds depends on the sizes")
 
 
-def update_slice(step: Step, args: list[Any]) -> list[Any]:
+def update_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
     """A slice replaced at a known position."""
     old, new, *starts = args
-    shape, counts = step.shape(0), step.shape(1)
+    shape, counts = eqn.shape(0), eqn.shape(1)
     at = []
     for d, start in enumerate(starts):
-        known = as_size(step.algebra, step.reader.tensor(start).poly)
+        known = as_size(eqn.algebra, eqn.writer.tensor(start).poly)
         if known is None:
             raise NoLaw("its position is a value")
-        at.append(_clamped(step, known, shape[d].minus(counts[d])))
-    return [_placed(step, step.reader.tensor(old), step.reader.tensor(new), at, keep=False)]
+        at.append(_clamped(eqn, known, shape[d].minus(counts[d])))
+    return [_placed(eqn, eqn.writer.tensor(old), eqn.writer.tensor(new), at, keep=False)]
 
 
-def _placed(step: Step, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
+def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
     """`new` put into `old` at `at`: added to what is there, or in its stead."""
-    algebra, shape = step.algebra, step.shape(0)
+    algebra, shape = eqn.algebra, eqn.shape(0)
     inside = Tensor(new.dims, UNIT)
     for d, start in enumerate(at):
-        new, inside = (embedded(step, v, d, start, 1, shape[d]) for v in (new, inside))
+        new, inside = (embedded(eqn, v, d, start, 1, shape[d]) for v in (new, inside))
     old, new, inside = tensors.unified(algebra, [old, new, inside])
     outside = UNIT if keep else algebra.add(UNIT, inside.poly, -1)
     poly = algebra.add(new.poly, algebra.multiply(outside, old.poly))
     return merged([old, new], Tensor(old.dims, poly))
 
 
-def scatter(keep: bool) -> Callable[[Step, list[Any]], list[Any]]:
+def scatter(keep: bool) -> Callable[[Eqn, list[Any]], list[Any]]:
     """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`)."""
 
-    def rule(step: Step, args: list[Any]) -> list[Any]:
-        old, where, new = (step.reader.tensor(a) for a in args)
-        numbers = step.params["dimension_numbers"]
+    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+        old, where, new = (eqn.writer.tensor(a) for a in args)
+        numbers = eqn.params["dimension_numbers"]
         if len(where.dims) != 1 or numbers.operand_batching_dims:
             raise NoLaw("it writes to several places")
-        shape = step.shape(0)
+        shape = eqn.shape(0)
         kept = [d for d in range(len(shape)) if d not in numbers.inserted_window_dims]
         counts = [ONE] * len(shape)
         for source, d in enumerate(kept):
-            counts[d] = step.shape(2)[source]
+            counts[d] = eqn.shape(2)[source]
         at = [ZERO] * len(shape)
         for component, d in enumerate(numbers.scatter_dims_to_operand_dims):
-            start = as_size(step.algebra, _component(step, where, component, 0))
+            start = as_size(eqn.algebra, _component(eqn, where, component, 0))
             if start is None:
                 raise NoLaw("it writes to a place that is a value")
             beyond = start.plus(counts[d]).minus(shape[d]).positive
-            if beyond and step.params["mode"] == GatherScatterMode.FILL_OR_DROP:
+            if beyond and eqn.params["mode"] == GatherScatterMode.FILL_OR_DROP:
                 return [old]  # what lies beyond the end is dropped
-            if not (start.nonnegative and step.reader.at_least(shape[d], start.plus(counts[d]))):
+            if not (start.nonnegative and eqn.writer.at_least(shape[d], start.plus(counts[d]))):
                 raise NoLaw("it may write out of bounds")
             at[d] = start
         mapping: dict[Any, Index] = {}
@@ -359,7 +359,7 @@ def scatter(keep: bool) -> Callable[[Step, list[Any]], list[Any]]:
         for source, d in enumerate(kept):
             dims[d] = new.dims[source]
             mapping |= {place(source, f, s): place(d, f, s) for f, s in enumerate(dims[d])}
-        moved = relabelled(step.algebra, new, mapping, tuple(dims))
-        return [_placed(step, old, moved, at, keep)]
+        moved = relabelled(eqn.algebra, new, mapping, tuple(dims))
+        return [_placed(eqn, old, moved, at, keep)]
 
     return rule

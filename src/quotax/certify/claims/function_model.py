@@ -1,0 +1,39 @@
+"""A function of named arrays as a model: what a claim about anything but an architecture's output is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quotax.artifacts import ArraySpec, OpenTrace, Trace
+from quotax.interpret import open_trace, trace
+
+
+@dataclass(frozen=True)
+class FunctionModel:
+    """A function of named arrays as a model."""
+
+    name: str
+    function: Callable[..., Any]
+    params: tuple[ArraySpec, ...]
+    inputs: tuple[ArraySpec, ...] = ()
+    _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Every axis name of the parameters and inputs."""
+        names = [n for spec in (*self.params, *self.inputs) for n in spec.axis_names]
+        names += [spec.below for spec in self.inputs if isinstance(spec.below, str)]
+        return tuple(dict.fromkeys(names))
+
+    def trace(self, sizes: Mapping[str, int]) -> Trace:
+        """The function's jaxpr at these sizes."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._traces:
+            self._traces[key] = trace(self.function, self.params, self.inputs, sizes)
+        return self._traces[key]
+
+    def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
+        """The function's jaxpr with sizes that stay symbols."""
+        return open_trace(lambda *arrays, sizes: self.function(*arrays), self.params, self.inputs, axes)

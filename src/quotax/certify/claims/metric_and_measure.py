@@ -1,0 +1,82 @@
+"""Claims about other functions of the parameters: metrics and measures.
+
+Each becomes a model of its own, whose invariance is the claim: a metric is a function of the parameters and of two
+tangent vectors, which the derivative of the action moves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import sympy as sp
+
+from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.certify.claims.function_model import FunctionModel
+from quotax.certify.ladder import certify
+from quotax.errors import GeometryError
+from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
+from quotax.symmetry.sums import contract_deltas
+
+FIRST, SECOND = "first tangent", "second tangent"
+"""Groups of parameters that hold tangent vectors."""
+
+
+def certify_measure(model: Model, action: Action, measure: Callable[[Any], Any], **settings: Any) -> Certificate:
+    """Prove or refute `m(g . theta) = m(theta)`."""
+    name = getattr(measure, "__name__", "measure")
+    made = certify(FunctionModel(name, measure, model.params), action, **settings)
+    return dataclasses.replace(made, claim=f"{name}(g . theta) = {name}(theta) under {action.name}: {action.group}")
+
+
+def certify_metric(
+    model: Model, action: Action, metric: str | Callable[[Any, Any, Any], Any], **settings: Any
+) -> Certificate:
+    """Prove or refute that the action is by isometries: `m(g . theta; dg . a, dg . b) = m(theta; a, b)`."""
+    if metric == "euclidean":
+        function: Callable[[Any, Any, Any], Any] = _euclidean
+    elif callable(metric):
+        function = metric
+    else:
+        raise GeometryError(
+            f"`verify_metric(architecture, symmetry, metric)`: metric must be 'euclidean', 'invariant', "
+            f"'pullback', 'inv', 'mix' or a function of (params, tangent, tangent), got {metric!r}."
+        )
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+
+    def on_tangents(p: Any) -> Any:
+        params = {key: value for key, value in p.items() if key not in (FIRST, SECOND)}
+        return function(params, p[FIRST], p[SECOND])
+
+    tangents = tuple(
+        dataclasses.replace(spec, name=f"{group}/{spec.name}") for group in (FIRST, SECOND) for spec in model.params
+    )
+    extended = FunctionModel(f"the metric {name}", on_tangents, (*model.params, *tangents))
+    entries = (*action.entries, *(pushed(e, model.params, group) for group in (FIRST, SECOND) for e in action.entries))
+    made = certify(extended, Action(action.symmetry, entries), **settings)
+    return dataclasses.replace(made, claim=f"{name} is invariant under {action.name}: {action.group}")
+
+
+def _euclidean(params: Any, a: Any, b: Any) -> Any:
+    products = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
+    return sum(jax.tree.leaves(products))
+
+
+def pushed(entry: Entry, specs: tuple[ArraySpec, ...], group: str) -> Entry:
+    """What the derivative of the action makes of a tangent vector: SymPy differentiates the entry along it."""
+    time = sp.Symbol("t", real=True)
+    names = {variable(spec.name): spec.name for spec in specs}
+    curve: dict[sp.Expr, sp.Expr] = {}
+    for atom in entry.expression.atoms(sp.Indexed, sp.Symbol):
+        name = atom.base.name if isinstance(atom, sp.Indexed) else atom.name
+        if name in names and name not in (ELEMENT, INVERSE):
+            tangent = variable(f"{group}/{names[name]}")
+            if isinstance(atom, sp.Indexed):
+                curve[atom] = atom + time * sp.Indexed(sp.IndexedBase(tangent), *atom.indices)
+            elif not next(s for s in specs if s.name == names[name]).axes:
+                curve[atom] = atom + time * sp.Symbol(tangent)
+    derivative = sp.diff(entry.expression.xreplace(curve), time).subs(time, 0)
+    return Entry(f"{group}/{entry.name}", entry.indices, entry.factors, contract_deltas(derivative), f"D({entry.text})")

@@ -1,0 +1,120 @@
+"""The sizes at which a model is written out: as many symbols as it can be traced with."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import sympy as sp
+
+from quotax.artifacts import Model
+from quotax.certify.every_width.opening import Opening, opened
+from quotax.errors import ArchitectureError
+from quotax.symmetry import Group
+
+
+def openings(
+    model: Model, group: Group | None, traced: Mapping[str, int] | None = None
+) -> Iterator[dict[str, int | str]]:
+    """Sizes to trace at: symbols, multiples of symbols, as many symbols as there can be beside integers, integers."""
+    axes = model.axis_names
+    plain: dict[str, int | str] = {a: a for a in axes}
+    pairs: tuple[str, ...] = ()
+    if group is not None and group.axis in axes and group.divisor > 1:
+        pairs = (str(group.divisor),)
+        plain |= {group.axis: _multiple(group.axis, pairs, axes)}
+    yield dict(plain)
+    if not axes:
+        return
+    products = _products(model)
+    related = plain | {
+        a: _multiple(a, (*pairs, *of) if group is not None and a == group.axis else of, axes)
+        for a, of in products.items()
+    }
+    if products:
+        yield dict(related)
+    for multiple in (2, 4):
+        for axis in axes:
+            if plain[axis] == axis and axis not in products and _needed(model, {axis: multiple}, products):
+                multiples = {axis: _multiple(axis, (str(multiple),), axes)}
+                multiples |= {a: _multiple(a, (multiples[axis],), axes) for a, of in products.items() if axis in of}
+                yield related | multiples
+    for multiple in (2, 4, 12):
+        if _needed(model, dict.fromkeys(axes, multiple), {}):
+            yield {a: _multiple(a, (str(multiple),), axes) for a in axes}
+    sizes = _distinct(axes, group) if traced is None else traced
+    held: dict[str, int | str] = dict(sizes)
+    for axis in sorted(axes, key=lambda a: group is None or a != group.axis):
+        freed = held | {axis: plain[axis]}
+        if len(axes) > 1 and isinstance(opened(model, freed), Opening):
+            held = freed
+    if held != sizes:
+        yield held
+    yield dict(sizes)
+
+
+def _multiple(axis: str, factors: Sequence[str], axes: Sequence[str]) -> str:
+    """The size of an axis as a multiple of these factors: `2*h_over_2`. What is multiplied has a name of its own."""
+    product = "*".join(factors)
+    name = "_".join((axis, "over", *re.findall(r"\w+", product)))
+    while name in axes:
+        name += "_"
+    return f"{product}*{name}"
+
+
+def _sizes(model: Model, products: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Multiples of 12, no two alike, of which one divides a product of others only where that is asked for."""
+    sizes = {a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(model.axis_names)}
+    return {a: n * math.prod(sizes[b] for b in products.get(a, ())) for a, n in sizes.items()}
+
+
+def _traces(model: Model, sizes: Mapping[str, int]) -> bool:
+    try:
+        model.trace(sizes)
+    except (ArchitectureError, ZeroDivisionError):
+        return False
+    return True
+
+
+def _products(model: Model) -> dict[str, tuple[str, ...]]:
+    """Axes whose sizes have to be multiples of another axis' size: the width of all heads, of that of one."""
+    if _traces(model, _sizes(model, {})):
+        return {}
+    for axis, other in itertools.permutations(model.axis_names, 2):
+        sizes = _sizes(model, {axis: (other,)})
+        if _traces(model, sizes) and not any(
+            _traces(model, sizes | {axis: n}) for n in (12, sizes[other] + 12, 3 * sizes[other] - 12, sizes[axis] + 1)
+        ):
+            return {axis: (other,)}
+    return {}
+
+
+def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the model exists at multiples of these numbers alone: it is refused where any of the axes is none.
+
+    Without that, a branch on a size could be decided by asking for multiples, and the other sizes would be forgotten.
+    """
+    sizes = _sizes(model, products)
+    if not _traces(model, sizes):
+        return False
+    for axis, multiple in multiples.items():
+        for other in (1, multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
+            changed = sizes | {axis: other}
+            changed |= {a: changed[a] // sizes[axis] * other for a, of in products.items() if axis in of}
+            if _traces(model, changed):
+                return False
+    return True
+
+
+def _distinct(axes: Sequence[str], group: Group | None) -> dict[str, int]:
+    """Small sizes, no two alike."""
+    out: dict[str, int] = {}
+    for axis in axes:
+        step = group.divisor if group is not None and group.axis == axis else 1
+        size = 2 * step if step > 1 else 2
+        while size in out.values():
+            size += step
+        out[axis] = size
+    return out

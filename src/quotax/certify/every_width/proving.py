@@ -1,0 +1,217 @@
+"""Proofs for every width: one trace whose sizes stay symbols, written out, moved, and checked by the kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quotax.artifacts import Model, sizes_text
+from quotax.certify.every_width.finding import FoundSteps, find, find_law
+from quotax.certify.every_width.opening import Opening, opened, written_out
+from quotax.certify.every_width.opening_sizes import openings
+from quotax.certify.every_width.scalar_identities import LEMMAS, prove
+from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
+from quotax.certify.every_width.statement import claimed, element_of
+from quotax.certify.every_width.words import index_text, law_text, poly_text
+from quotax.interpret.laws import NoLaw
+from quotax.kernel.data import encode, replay
+from quotax.kernel.elements import Element
+from quotax.kernel.polynomials import TooLarge, slot
+from quotax.kernel.proof import Proof, Refused
+from quotax.kernel.sizes import Size
+from quotax.symmetry import Action
+
+_EXCEPTIONS = 12
+"""Sizes that a proof leaves out are looked at one by one, up to this many."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the laws said: a proof, or what stopped it.
+
+    Attributes:
+        proved: whether the kernel accepted the steps.
+        scope: what the proof covers.
+        steps: one line a step, each with its lemma.
+        assumptions: what the proof takes for granted.
+        residual: why there is no proof.
+        broken: the first tensor whose law breaks, with its place in the user's code.
+        opening: the sizes at which the model was traced: symbols, multiples of symbols, or integers.
+        derivation: the proof as data, a part for each trace: the sizes, and the steps.
+    """
+
+    proved: bool
+    scope: str = EVERY_WIDTH
+    steps: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    residual: str | None = None
+    broken: str | None = None
+    opening: Mapping[str, int | str] = field(default_factory=dict)
+    derivation: Sequence[Any] = ()
+
+
+def prove_for_every_width(
+    model: Model,
+    action: Action,
+    progress: Callable[[str], None] = lambda line: None,
+    traced: Mapping[str, int] | None = None,
+) -> Outcome:
+    """Try to prove invariance for all sizes of all axes; where the trace does not allow that, with some of them fixed.
+
+    First every size is a symbol, then a multiple of one or of another size, for models of even widths or of heads. An
+    axis over which the model loops in Python has no trace with a symbol for its size: such axes are held, and the proof
+    then covers every size of the others only. Last, all sizes are integers. `traced` are sizes
+    at which the model does trace.
+    """
+    first: str | None = None
+    failed: Outcome | None = None
+    for axes in openings(model, action.group, traced):
+        progress(f"laws at sizes {sizes_text(axes)}")
+        opening = opened(model, axes)
+        if isinstance(opening, str):
+            first = first or opening
+            continue
+        outcome = attempt(opening, model, action)
+        if outcome.proved:
+            outcome = _completed(outcome, opening, model, action)
+            fixed = opening.held
+            return _noted(outcome, _elsewhere(fixed, first)) if fixed and first else outcome
+        if failed is None:
+            failed = outcome
+        if not opening.held:
+            break  # it does trace for every width: smaller scopes would only hide why there is no proof
+    return failed or Outcome(False, residual=first or "the model cannot be traced")
+
+
+def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action) -> Outcome:
+    """The proof with the few sizes that its conditions leave out, each proved by a trace of its own."""
+    left = list(dict.fromkeys(e for c in opening.conditions for e in exceptions(c)))
+    seen: list[tuple[str, int]] = []
+    parts = list(outcome.derivation)
+    for axis, size in left:
+        if opening.axes.get(axis) != axis or len(seen) >= _EXCEPTIONS:
+            continue
+        other = opened(model, {**opening.axes, axis: size})
+        if isinstance(other, str) or other.conditions:
+            continue
+        apart = attempt(other, model, action)
+        if apart.proved:
+            seen.append((axis, size))
+            parts += apart.derivation
+    notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
+    scope = scope_of(opening, seen)
+    return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
+
+
+def _elsewhere(fixed: Iterable[str], why: str) -> str:
+    return f"at other sizes of {', '.join(fixed)} the list of operations may differ: {why}"
+
+
+def _noted(outcome: Outcome, note: str) -> Outcome:
+    return dataclasses.replace(outcome, assumptions=(*outcome.assumptions, note))
+
+
+# --- one attempt
+
+
+def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
+    """The proof from this trace: found, then replayed by the kernel."""
+    sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
+    element = element_of(action.group, sizes)
+    names = {size: axis for axis, size in reversed(sizes.items())}
+    try:
+        claim = lambda algebra: claimed(opening.sheet, algebra, action, element, model, sizes)
+        found, said = find(opening.sheet, element, claim, LEMMAS, prove)
+        settled = found.proof.settled()
+    except (NoLaw, Refused) as error:
+        return Outcome(False, residual=str(error), opening=opening.axes)
+    except TooLarge:
+        return Outcome(False, residual="the polynomials grew too large", opening=opening.axes)
+    lines = (*_claim_lines(opening, found, said, names), *found.lines)
+    broken = found.breaks[0] if found.breaks else None
+    if not settled:
+        return Outcome(False, EVERY_WIDTH, lines, (), _residual(found, names), broken, opening.axes)
+    try:
+        data = encode(found.proof, found.steps)
+        accepted = replay(opening.sheet, element, claim, data, prove)
+    except (Refused, TooLarge) as error:
+        return Outcome(False, EVERY_WIDTH, lines, (), f"the kernel refused a step: {error}", broken, opening.axes)
+    if not accepted:
+        return Outcome(False, EVERY_WIDTH, lines, (), "the kernel did not accept the steps", broken, opening.axes)
+    steps = (
+        *lines,
+        *(f"by {lemma}" for lemma in found.proof.algebra.lemmas),
+        "every output is the same polynomial in the same tensors before and after  [normal form]",
+        f"the kernel replayed {len(found.steps)} steps",
+    )
+    part = {"sizes": dict(opening.axes), "steps": data}
+    scope = scope_of(opening)
+    return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
+
+
+def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | None:
+    """The scope of a derivation when the kernel accepts it against the model, traced and written out again."""
+    parts: list[Opening] = []
+    for part in derivation:
+        opening = written_out(model, part["sizes"])
+        if isinstance(opening, str):
+            return None
+        sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
+        element = element_of(action.group, sizes)
+        claim = lambda algebra, o=opening, e=element, s=sizes: claimed(o.sheet, algebra, action, e, model, s)
+        try:
+            if not replay(opening.sheet, element, claim, part["steps"], prove):
+                return None
+        except (Refused, TooLarge, NoLaw):
+            return None
+        parts.append(opening)
+    if all(len(o.held) == len(o.axes) for o in parts):
+        return "widths " + " and ".join(f"({sizes_text(o.held)})" for o in parts)
+    return scope_of(parts[0], [item for o in parts[1:] for item in o.held.items()])
+
+
+def _claim_lines(opening: Opening, found: FoundSteps, claim: Mapping[str, Any], names: Any) -> list[str]:
+    atoms = opening.sheet.atoms
+    lines = []
+    for name, image in claim.items():
+        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atoms[opening.sheet.parameters[name]].slots))
+        shown = poly_text(found.proof.algebra, image, names)
+        lines.append(f"{name}[{at}] becomes {shown}  [the action]")
+    return lines
+
+
+def _residual(found: FoundSteps, names: Any) -> str:
+    proof = found.proof
+    for guard in proof.sheet.guards:
+        if guard.predicate is None or proof.moved(dict(guard.predicate)) != proof.plain(dict(guard.predicate)):
+            return f"the model has a value where this does not hold, so it cannot be assumed: {guard.condition}"
+    for number, output in enumerate(proof.sheet.outputs):
+        plain, moved = proof.plain(output), proof.moved(output)
+        if not proof.same(plain, moved):
+            law = law_text(proof.algebra, find_law(proof.algebra, plain, moved))
+            difference = proof.algebra.add(moved, plain, -1)
+            return f"output {number} becomes {law}; the difference is {poly_text(proof.algebra, difference, names)}"
+    return "a loop was left open"
+
+
+# --- zero
+
+
+def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
+    """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
+    opening = opened(model, {a: a for a in model.axis_names})
+    if isinstance(opening, str):
+        return False, (), (), opening
+    if opening.sheet.guards or opening.conditions:
+        return False, (), (), "the model chooses by a value, or by a size"
+    proof = Proof(opening.sheet, Element("positive", None, None), prove)
+    for number, output in enumerate(opening.sheet.outputs):
+        try:
+            if proof.written_out(output):
+                return False, (), (), f"output {number} is not zero as a polynomial in the model's tensors"
+        except TooLarge:
+            return False, (), (), "the polynomials grew too large"
+    steps = (*(f"by {lemma}" for lemma in proof.algebra.lemmas), "every output is the zero polynomial  [normal form]")
+    return True, steps, assumptions_of(opening), ""

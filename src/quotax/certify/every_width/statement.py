@@ -1,0 +1,147 @@
+"""A claim in the kernel's words: the group element, and what the action makes of each parameter as a polynomial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from quotax.artifacts import ArraySpec, AxisFactor, Model
+from quotax.interpret.laws import NoLaw
+from quotax.kernel.elements import Element
+from quotax.kernel.indices import Fixed, Free, Index
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
+from quotax.kernel.sheet import Sheet
+from quotax.kernel.sizes import ONE, ZERO, Size
+from quotax.kernel.transformation import exponential, logarithm
+from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, Group, variable
+
+Sizes = Mapping[str, Size]
+
+
+def element_of(group: Group, sizes: Sizes) -> Element:
+    """What the kernel needs to know of a group."""
+    each = sizes[group.each] if group.each else None
+    axis = sizes[group.axis] if group.axis else None
+    return group.element(each, axis)
+
+
+def claimed(
+    sheet: Sheet, algebra: Algebra, action: Action, element: Element, model: Model, sizes: Sizes
+) -> dict[str, Poly]:
+    """What the action makes of the parameters that it names, in the slots of their atoms."""
+    specs = {spec.name: spec for spec in model.params}
+    numbers = {variable(name): number for name, number in sheet.parameters.items()}
+    return {
+        entry.name: _Reader(algebra, element, numbers, entry, sizes).image(specs[entry.name])
+        for entry in action.entries
+    }
+
+
+def _extent(factor: AxisFactor, sizes: Sizes) -> Size:
+    return Size.of(factor) if isinstance(factor, int) else sizes[factor]
+
+
+class _Reader:
+    """An entry's expression as a polynomial."""
+
+    def __init__(
+        self, algebra: Algebra, element: Element, numbers: Mapping[str, int], entry: Entry, sizes: Sizes
+    ) -> None:
+        self.algebra, self.element, self.entry = algebra, element, entry
+        self.numbers, self.sizes = numbers, sizes
+        self.count = 0
+
+    def image(self, spec: ArraySpec) -> Poly:
+        """What the parameter becomes; a factor of size one has no slot."""
+        names: dict[sp.Symbol, Index] = {}
+        kept = 0
+        symbols = iter(self.entry.indices)
+        for factor in spec.factors:
+            symbol, extent = next(symbols), _extent(factor, self.sizes)
+            if extent == ONE:
+                names[symbol] = Fixed(ZERO, ONE)
+            else:
+                names[symbol] = slot(kept, extent)
+                kept += 1
+        return self.visit(sp.sympify(self.entry.expression), names)
+
+    def visit(self, expression: sp.Expr, names: Mapping[sp.Symbol, Index]) -> Poly:
+        algebra = self.algebra
+        if expression.is_Rational:
+            value = Fraction(int(expression.p), int(expression.q))
+            return {(): value} if value else {}
+        if expression.is_number:
+            sign = "positive" if expression.is_positive else "real"
+            made = algebra.atoms.make(("real", expression), "number", str(expression), (), sign=sign)
+            return algebra.entry(made, ())
+        if isinstance(expression, sp.Symbol):
+            return self.array(expression.name, ())
+        if isinstance(expression, sp.Indexed):
+            return self.array(expression.base.name, tuple(names[i] for i in expression.indices))
+        if isinstance(expression, sp.KroneckerDelta):
+            left, right = (names[i] for i in expression.args)
+            return algebra.normal(1, [algebra.delta(left, right)])
+        if isinstance(expression, sp.Add):
+            out: Poly = {}
+            for part in expression.args:
+                out = algebra.add(out, self.visit(part, names))
+            return out
+        if isinstance(expression, sp.Mul):
+            out = UNIT
+            for part in expression.args:
+                out = algebra.multiply(out, self.visit(part, names))
+            return out
+        if isinstance(expression, sp.Sum):
+            return self.total(expression, names)
+        if isinstance(expression, sp.Pow) and expression.exp.is_Rational:
+            return self.power(self.visit(expression.base, names), expression.exp)
+        if isinstance(expression, sp.exp):
+            return exponential(algebra, self.visit(expression.args[0], names))
+        if isinstance(expression, sp.log):
+            inner = self.visit(expression.args[0], names)
+            if len(inner) == 1:
+                ((term, coefficient),) = inner.items()
+                positive = coefficient > 0 and all(algebra.atoms[a].sign == "positive" for a, _, _ in term)
+                found = logarithm(algebra, coefficient, term) if positive else None
+                if found is not None and not algebra.bound_in(term):
+                    return found
+        raise NoLaw(f"the action of {self.entry.name!r} is not polynomial in g: {self.entry.text}")
+
+    def array(self, name: str, at: tuple[Index, ...]) -> Poly:
+        if name in (ELEMENT, INVERSE):
+            return self.element.entry(self.algebra, at, name == INVERSE)
+        kept = tuple(i for i in at if not (isinstance(i, Fixed) and i.extent == ONE))
+        return self.algebra.normal(1, [(self.numbers[name], kept, 1)])
+
+    def total(self, expression: sp.Sum, names: Mapping[sp.Symbol, Index]) -> Poly:
+        inner = dict(names)
+        summed: list[Index] = []
+        for symbol, *_ in expression.limits:
+            extent = _extent(self.entry.factors[symbol], self.sizes)
+            if extent == ONE:
+                inner[symbol] = Fixed(ZERO, ONE)
+                continue
+            self.count += 1
+            inner[symbol] = Free((-3, self.count), extent)
+            summed.append(inner[symbol])
+        return self.algebra.total(self.visit(expression.function, inner), summed)
+
+    def power(self, base: Poly, exponent: sp.Rational) -> Poly:
+        power = Fraction(int(exponent.p), int(exponent.q))
+        whole = power.denominator == 1
+        if len(base) == 1:
+            ((term, coefficient),) = base.items()
+            positive = coefficient > 0 and all(self.algebra.atoms[a].sign == "positive" for a, _, _ in term)
+            if not self.algebra.bound_in(term) and (whole or positive):
+                number: Poly = {(): coefficient ** int(power)} if whole else self.algebra.root(coefficient, power)
+                exact: Any = int(power) if whole else power
+                return self.algebra.multiply(number, self.algebra.normal(1, [(a, at, p * exact) for a, at, p in term]))
+        if whole and 0 < power <= 6:
+            out = UNIT
+            for _ in range(int(power)):
+                out = self.algebra.multiply(out, base)
+            return out
+        raise NoLaw(f"the action of {self.entry.name!r} has a power that is no monomial: {self.entry.text}")

@@ -1,0 +1,1 @@
+"""Exact identities of SymPy expressions; nothing here knows of models, groups or claims."""

@@ -1,0 +1,140 @@
+"""The ladder of a claim: a counterexample, a proof for every width, exact identities at small widths, in this order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
+from quotax.certify.counterexample import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
+from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every_width
+from quotax.certify.stated_widths import certify_at_widths, claim_of
+from quotax.certify.trial_sizes import traceable
+from quotax.errors import QuotaxError
+from quotax.symmetry import Action, Symmetry
+
+
+def certify(
+    model: Model,
+    action: Action,
+    *,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+    draws: int = 24,
+    budget_seconds: float = 20.0,
+    seed: int = 0,
+    reasons: bool = True,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Certificate:
+    """Prove or refute that `f(g . theta, x) = f(theta, x)`, for every width if that can be done.
+
+    A counterexample is looked for first, at a few points. If none turns up, the laws of the tensors are followed
+    through the model, and what they prove is compared with numbers at larger widths; where a law is missing, a
+    counterexample is looked for at many points, among small rationals at small widths and among floats at larger
+    ones. If there is none, the identity is proved in exact arithmetic at small widths; where that fails too, the
+    claim is undecided, and the largest difference found numerically is reported. `sizes` asks for proofs at these
+    widths instead. Without `reasons`, a refutation has its witness alone, not the law that breaks and the subgroup
+    that survives.
+    """
+    settings: dict[str, Any] = {"draws": draws, "budget_seconds": budget_seconds, "seed": seed}
+    if sizes is not None:
+        made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
+    else:
+        made = _ladder(model, action, reasons=reasons, progress=progress, **settings)
+    if made.derivation:
+        return dataclasses.replace(made, recipe=lambda: _replayed(model, action, made))
+    return dataclasses.replace(made, recipe=lambda: certify(model, action, sizes=sizes, **settings))
+
+
+def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:
+    """The certificate as far as the kernel accepts its steps again."""
+    scope = accepts(model, action, made.derivation)
+    if scope is None:
+        return dataclasses.replace(made, status="undecided", scope="no width", residual="the kernel refuses the steps")
+    return dataclasses.replace(made, scope=scope)
+
+
+def _ladder(
+    model: Model,
+    action: Action,
+    *,
+    draws: int,
+    budget_seconds: float,
+    seed: int,
+    reasons: bool,
+    progress: Callable[[str], None],
+) -> Certificate:
+    claim = claim_of(model, action)
+    rng = np.random.default_rng(seed)
+
+    def refuted(witness: Witness, trace: Trace) -> Certificate:
+        steps = [f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}"]
+        steps += precision_notes(trace)
+        if reasons:
+            steps += _first_break(prove_for_every_width(model, action))
+            steps += surviving(model, action)
+        return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", tuple(steps), witness=witness)
+
+    traces = traceable(model, action.group, f"verify({model.name}, ...)")
+
+    def looked(trace: Trace, count: int) -> Witness | None:
+        action.group.check_sizes(trace.sizes)
+        progress(f"looking for a counterexample at {sizes_text(trace.sizes)}")
+        return find_witness(trace, action, rng, count)
+
+    few = min(draws, EXACT)
+    witness = looked(traces[0], few)
+    if witness is not None:
+        return refuted(witness, traces[0])
+    outcome = prove_for_every_width(model, action, progress, traces[0].sizes)
+    for trace in () if outcome.proved else traces[:2]:
+        witness = looked(trace, draws)
+        if witness is not None:
+            return refuted(witness, trace)
+    for trace in traces[2:]:
+        witness = find_float_witness(trace, action, rng, draws=1)
+        if witness is not None:
+            return refuted(witness, trace)
+    if outcome.proved:
+        return Certificate(
+            claim, "proved", outcome.scope, outcome.steps, outcome.assumptions,
+            derivation=outcome.derivation,
+        )  # fmt: skip
+    progress(f"no proof for every width: {outcome.residual}")
+    fallback = certify_at_widths(
+        model, action, draws=draws, budget_seconds=budget_seconds, seed=seed, progress=progress, searched=traces
+    )
+    note = f"not established for every width: {outcome.residual}"
+    if fallback.status == "proved":
+        return dataclasses.replace(fallback, assumptions=(*fallback.assumptions, note))
+    if fallback.status == "refuted":
+        return fallback
+    worst = max((check_numerically(trace, action, rng) for trace in traces[:2]), default=float("nan"))
+    scope = "numerical checks at " + " and ".join(f"({sizes_text(t.sizes)})" for t in traces[:2])
+    residual = f"{note}; {fallback.residual}; the largest relative difference found is {worst:.2g}"
+    steps = (*fallback.steps, *_first_break(outcome))
+    return Certificate(claim, "undecided", scope, steps, fallback.assumptions, residual=residual)
+
+
+def surviving(model: Model, action: Action) -> list[str]:
+    """Which subgroup of a refuted group does leave the function unchanged: weight decay breaks GL(h) to O(h)."""
+    symmetry = action.symmetry
+    for smaller in action.group.subgroups:
+        restricted = Symmetry(symmetry.name, smaller, dict(symmetry.action))
+        try:
+            outcome = prove_for_every_width(model, restricted.bind(model.params))
+        except QuotaxError:
+            continue
+        if outcome.proved:
+            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {outcome.scope}"]
+    return []
+
+
+def _first_break(outcome: Outcome) -> list[str]:
+    if outcome.broken is not None:
+        return [f"the first law to break: {outcome.broken}"]
+    if outcome.residual is not None:
+        return [f"the laws hold up to the output: {outcome.residual}"]
+    return []

@@ -1,0 +1,1 @@
+"""What may be a symmetry: templates, permutations and flips, polynomial fields; each is handed to the prover."""

@@ -1,0 +1,193 @@
+"""The search: sample, solve every template, keep what is new and proved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.derive.candidates.templates import MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.candidates.wording import distinct, symmetries
+from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
+from quotax.derive.sampling import modular
+from quotax.derive.sampling.batches import Batch, batches
+from quotax.derive.sampling.moments import Moments
+from quotax.interpret.jets.residues import PRIME
+from quotax.symmetry import Symmetry
+
+Prove = Callable[[Symmetry], Certificate]
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Drawn:
+    """What is known of a model at one size: enough batches for its determining equations."""
+
+    sizes: Mapping[str, int]
+    batches: list[Batch]
+    moments: list[Moments]
+
+
+def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Drawn:
+    """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks."""
+    trace = model.trace(sizes)
+    discrete = any(spec.kind != "real" for spec in trace.inputs)
+    stream = batches(trace, rng, 4 if discrete else 16)
+    kept: list[Batch] = []
+    while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):
+        kept.append(next(stream))
+    return Drawn(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
+
+
+@dataclass
+class Span:
+    """The fields found so far, at two random points of one size."""
+
+    specs: Sequence[ArraySpec]
+    sizes: Mapping[str, int]
+    points: list[np.ndarray]
+    rows: np.ndarray = field(init=False)
+    """In reduced echelon form, up to the order of the rows."""
+    pivots: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing yet."""
+        self.rows = np.zeros((0, sum(map(len, self.points))), np.int64)
+        self.pivots = np.zeros(0, np.int64)
+
+    def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
+        """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
+        action = symmetry.bind(tuple(self.specs))
+        basis = algebra_basis(action, self.sizes)
+        if general:
+            weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
+            basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
+        return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
+
+    def adds(self, symmetry: Symmetry) -> bool:
+        """Whether a symmetry has a field that the others have not: a random one of its fields shows it."""
+        field = self.fields(symmetry, general=True)
+        return bool(((field - modular.product(field[:, self.pivots], self.rows)) % PRIME).any())
+
+    def include(self, symmetry: Symmetry) -> None:
+        """Add the fields of a symmetry."""
+        new = self.fields(symmetry)
+        residual = modular.echelon((new - modular.product(new[:, self.pivots], self.rows)) % PRIME)
+        pivots = np.array([int(np.flatnonzero(row)[0]) for row in residual], np.int64)
+        rows = (self.rows - modular.product(self.rows[:, pivots], residual)) % PRIME
+        self.rows = np.concatenate([rows, residual])
+        self.pivots = np.concatenate([self.pivots, pivots])
+
+
+@dataclass
+class FoundFamilies:
+    """Proved symmetries with their certificates, and candidates that no proof was found for."""
+
+    proved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
+    unproved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
+
+
+def search(
+    model: Model,
+    samples: Sequence[Drawn],
+    prove: Prove,
+    *,
+    declared: Sequence[Symmetry] = (),
+    progress: Progress = lambda line: None,
+    seed: int = 0,
+) -> FoundFamilies:
+    """Continuous symmetries of the model that `declared` does not explain, largest groups first."""
+    specs = model.params
+    rng = np.random.default_rng(seed)
+    largest = max(samples, key=lambda s: sum(int(np.prod(spec.shape(s.sizes))) for spec in specs))
+    span = Span(specs, largest.sizes, [random_point(specs, largest.sizes, rng) for _ in range(2)])
+    for symmetry in declared:
+        if symmetry.group.continuous:
+            span.include(symmetry)
+    found = FoundFamilies()
+    names = [s.name for s in declared]
+
+    def attempt(solution: Solution) -> bool | None:
+        """Whether a solution is proved; None when it is nothing new."""
+        candidates = symmetries(solution, specs)
+        if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
+            return None
+        named = distinct(candidates[:1], names)[0].name
+        undecided: tuple[Symmetry, Certificate] | None = None
+        for candidate in candidates:
+            symmetry = Symmetry(named, candidate.group, candidate.action)
+            progress(f"proving {symmetry}")
+            certificate = prove(symmetry)
+            if certificate:
+                found.proved.append((symmetry, certificate))
+                span.include(symmetry)
+                names.append(named)
+                return True
+            if certificate.status == "undecided":
+                undecided = symmetry, certificate
+        if undecided is not None:
+            found.unproved.append(undecided)
+        return False
+
+    inert = [name for name, solution in _inert(samples, specs) if attempt(solution)]
+    for solutions in _solutions(samples, [s for s in specs if s.name not in inert], progress):
+        failed = [solution for solution in solutions if attempt(solution) is False]
+        failed = [s for s in failed if all(isinstance(term, Scale) for term, _ in s.terms)]
+        if len(failed) > 1:
+            # A derivative that vanishes almost everywhere (sign, step) separates what only moves together.
+            attempt(replace(failed[0], terms=tuple(term for solution in failed for term in solution.terms)))
+    return found
+
+
+def _still(sample: Drawn, spec: ArraySpec) -> bool:
+    return not any(b.jacobian[spec.name].any() for b in sample.batches)
+
+
+def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tuple[str, Solution]]:
+    """Shifts of the parameters by which all derivatives vanish; proved inert, they are left out of everything else."""
+    for spec in specs:
+        own = spec.factors
+        plain = len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own)
+        if plain and all(_still(s, spec) for s in samples):
+            axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
+            term = Shift(spec.name, tuple(range(len(own))))
+            yield spec.name, Solution(axis, each, None, ((term, Fraction(1)),))
+
+
+def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
+    axis = symmetry.group.axis
+    return axis is None or sizes[axis] % symmetry.group.divisor == 0
+
+
+def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[list[Solution]]:
+    """All templates, from the largest groups to the smallest."""
+    axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
+    paired = [
+        (each, axis)
+        for each, axis in itertools.permutations(axes, 2)
+        if any(s.factors.count(each) == 1 and axis in s.factors for s in specs)
+    ]
+    data = [m for s in samples for m in s.moments]
+    places = [*paired, *((None, axis) for axis in axes)]
+    for matrices in MATRICES:
+        for each, axis in places:
+            group = matrices(axis, each)
+            usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
+            large = any(s.sizes[axis] >= group.telling(2) for s in samples)
+            if not usable or not large:
+                continue
+            progress(f"solving for {group}")
+            yield solve_matrix(usable, specs, group)
+            if group.orthogonal and each is None:
+                yield solve_matrix(usable, specs, group, gains=True)
+    for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
+        progress(f"solving for vectors on {pair[0]} {pair[1]}")
+        yield solve_vector(data, specs, pair)
+    for axis in axes:
+        progress(f"solving for vectors on {axis}")
+        yield solve_vector(data, specs, (axis,))
+    yield solve_vector(data, specs, ())

@@ -1,0 +1,273 @@
+"""Permutations and sign flips: proposed by running the model at permuted and flipped parameters, returned when proved.
+
+Where a reordering or a flip may act is a set of places (parameter, axis); the smallest sets that leave the outputs
+alone are proposed. What a continuous family on the same places contains is not repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec, Certificate, Model, Trace
+from quotax.derive.candidates.continuous import FoundFamilies
+from quotax.derive.candidates.templates import Solution, Turn
+from quotax.derive.candidates.wording import distinct, labels_of, symmetries
+from quotax.derive.points.float_model import FloatModel
+from quotax.derive.points.where_defined import ANYWHERE
+from quotax.symmetry import O, Permutation, SignFlip, Symmetry, written
+
+Place = tuple[str, int]
+
+Covered = Callable[[set[Place]], bool]
+"""Whether continuous families already move exactly these places."""
+
+_SUBSETS = 2048
+"""At most this many sets of places are tried for one axis, smallest first."""
+
+
+def discrete(
+    model: Model,
+    sizes: Mapping[str, int],
+    families: Sequence[Symmetry],
+    prove: Callable[[Symmetry], Certificate],
+    progress: Callable[[str], None] = lambda line: None,
+) -> FoundFamilies:
+    """Permutations and sign flips that the continuous families do not contain: proved ones, and undecided ones."""
+    trace = model.trace(sizes)
+    check = _Checker(trace)
+    found = FoundFamilies()
+    names = [s.name for s in families]
+    for symmetry in _candidates(model.params, sizes, families, check):
+        (named,) = distinct([symmetry], names)
+        progress(f"proving {named}")
+        certificate = prove(named)
+        if certificate:
+            found.proved.append((named, certificate))
+            names.append(named.name)
+        elif certificate.status == "undecided":
+            found.unproved.append((named, certificate))
+    return found
+
+
+class _Checker:
+    """Runs the model at three points before and after a change of the parameters."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.running = running = FloatModel(trace)
+        self.shapes = {s.name: s.split_shape(trace.sizes) for s in trace.params}
+        rng = np.random.default_rng(5)
+        places = running.valued or ANYWHERE
+        self.cases = []
+        for _ in range(3):
+            point = {n: places.drawn(n, rng.normal(size=shape)) for n, shape in self.shapes.items()}
+            inputs = [running.inputs(rng, places) for _ in range(2)]
+            self.cases.append((point, [(i, running(running.named(point), i)) for i in inputs]))
+
+    def inert(self, name: str) -> bool:
+        """Whether a parameter changes nothing at all: entries move differently, or a common shift would look inert."""
+        step = np.random.default_rng(7).uniform(0.1, 2, size=self.shapes[name])
+        return self.same(lambda point: point | {name: point[name] * step})
+
+    def same(self, move: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> bool:
+        """Whether the outputs stay (as far as float64 can tell)."""
+        for point, outputs in self.cases:
+            moved = self.running.named(point | move(dict(point)))
+            for inputs, before in outputs:
+                after = self.running(moved, inputs)
+                finite = np.abs(before[np.isfinite(before)])
+                slack = 1e-9 * (1 + finite.max(initial=0.0))
+                if not np.allclose(before, after, rtol=1e-8, atol=slack, equal_nan=True):
+                    return False
+        return True
+
+
+def _candidates(
+    specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker
+) -> Iterator[Symmetry]:
+    axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
+    inert = {s.name for s in specs if check.inert(s.name)}
+    for axis in axes:
+        places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(s.factors) if f == axis]
+        covered = _permuted(specs, families, axis)
+        n = sizes[axis]
+        if n > 1:
+            cycle = np.roll(np.arange(n), 1)
+            swap = np.arange(n)
+            swap[:2] = swap[1::-1]
+            orders = [cycle, swap]
+            for chosen in _minimal(places, covered, lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)):
+                turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
+                template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
+                yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
+        covered = _spanned(_signs(specs, families, axis))
+        for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
+            yield Symmetry(f"flip {axis}", SignFlip(axis), _flipped(specs, chosen))
+        yield from _with_offset(specs, axis, places, covered, check)
+
+
+def _minimal(
+    places: list[Place], covered: Covered, holds: Callable[[tuple[Place, ...]], bool]
+) -> Iterator[tuple[Place, ...]]:
+    """Sets of places for which `holds`, smallest first, none of them covered or containing one found before."""
+    taken: list[set[Place]] = []
+    tried = 0
+    for chosen in itertools.islice(_subsets(places), 20 * _SUBSETS):
+        if covered(set(chosen)) or any(other <= set(chosen) for other in taken):
+            continue
+        tried += 1
+        if tried > _SUBSETS:
+            break
+        if holds(chosen):
+            taken.append(set(chosen))
+            yield chosen
+    everywhere = tuple(places)
+    if tried > _SUBSETS and not taken and not covered(set(everywhere)) and holds(everywhere):
+        yield everywhere
+
+
+def _subsets(places: list[Place]) -> Iterator[tuple[Place, ...]]:
+    """All sets of places, smallest first; those within one branch of a nested parameter tree come before the others."""
+    branches = dict.fromkeys(name.rpartition("/")[0] for name, _ in places)
+    for branch in branches if len(branches) > 1 else ():
+        own = [place for place in places if place[0].rpartition("/")[0] == branch]
+        for size in range(1, min(len(own), 8) + 1):
+            yield from itertools.islice(itertools.combinations(own, size), 64)
+    for size in range(1, len(places) + 1):
+        yield from itertools.combinations(places, size)
+
+
+def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) -> set[Place]:
+    moved: set[Place] = set()
+    for entry in family.bind(tuple(specs)).entries:
+        own = next(s for s in specs if s.name == entry.name).factors
+        if not odd or family.group.layout == "matrix" or _odd_power(entry):
+            moved |= {(entry.name, k) for k, f in enumerate(own) if f == axis}
+    return moved
+
+
+def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> Covered:
+    """Whether places are a union of those where continuous families on this axis contain its permutations."""
+    within = lambda group: group.continuous and any(smaller.reorders for smaller in group.subgroups)
+    own = [_places(specs, f, axis, False) for f in families if f.group.axis == axis and within(f.group)]
+    return lambda chosen: chosen == set().union(*(places for places in own if places <= chosen))
+
+
+def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
+    """The sets of places on which continuous families contain a sign."""
+    own = []
+    for family in families:
+        group = family.group
+        contained = (group.axis == axis and group.signs == "each") or (group.each == axis and group.signs)
+        if group.continuous and contained:
+            own.append(_places(specs, family, axis, True))
+    return own
+
+
+def _spanned(sets: Sequence[set[Place]]) -> Covered:
+    """Whether a set is a symmetric difference of these: elimination modulo two."""
+    echelon: list[tuple[Place, set[Place]]] = []
+
+    def reduced(one: set[Place]) -> set[Place]:
+        for pivot, row in echelon:
+            if pivot in one:
+                one = one ^ row
+        return one
+
+    for one in sets:
+        rest = reduced(set(one))
+        if rest:
+            echelon.append((min(rest), rest))
+    return lambda chosen: not reduced(set(chosen))
+
+
+def _odd_power(entry) -> bool:
+    """Whether g enters with an odd exponent."""
+    import sympy as sp
+
+    for factor in sp.Mul.make_args(entry.expression):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, sp.Indexed) and base.base.name == "g":
+            return bool(exponent % 2 == 1)
+    return False
+
+
+def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name, axis in chosen:
+            point[name] = np.take(point[name], order, axis=axis)
+        return point
+
+    return move
+
+
+def _flipping(
+    chosen: Sequence[Place], offset: tuple[str, str, int, Sequence[int], float] | None = None
+) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another."""
+
+    def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        before = dict(point)
+        for name, axis in chosen:
+            sign = np.ones(point[name].shape[axis])
+            sign[0] = -1
+            point[name] = point[name] * sign.reshape([-1 if k == axis else 1 for k in range(point[name].ndim)])
+        if offset is not None:
+            target, source, axis, order, c = offset
+            piece = np.take(before[source], 0, axis=axis)
+            point[target] = point[target] + c * piece.transpose(order)
+        return point
+
+    return move
+
+
+def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, str]:
+    """Signs on the chosen places, in index form."""
+    action = {}
+    for name in dict.fromkeys(name for name, _ in chosen):
+        own = next(s for s in specs if s.name == name).factors
+        labels = labels_of(own)
+        signs = " * ".join(f"g[{labels[k]}]" for n, k in chosen if n == name)
+        at = f"[{','.join(labels)}]"
+        action[name + at] = f"{signs} * {written(name)}{at}"
+    return action
+
+
+def _with_offset(
+    specs: Sequence[ArraySpec], axis: str, places: list[Place], covered: Covered, check: _Checker
+) -> Iterator[Symmetry]:
+    """Flips that need another parameter to take up a constant: s(-z) = c - s(z)."""
+    for target, source in itertools.permutations(specs, 2):
+        own, other = target.factors, source.factors
+        if other.count(axis) != 1 or axis in own or sorted(map(str, own)) != sorted(str(f) for f in other if f != axis):
+            continue
+        if len(set(own)) != len(own):
+            continue
+        spot = other.index(axis)
+        left = [f for f in other if f != axis]
+        order = [left.index(f) for f in own]
+        candidates = [p for p in places if p != (source.name, spot)]
+        for c in (1, -1, 2):
+            offset = (target.name, source.name, spot, order, float(c))
+            own_place = (source.name, spot)
+            holds = lambda chosen, o=offset, q=own_place: check.same(_flipping((*chosen, q), o))
+            # an offset is new only where the same flip without it is not a symmetry
+            for chosen in itertools.islice(_minimal(candidates, covered, holds), 1):
+                both = (*chosen, (source.name, spot))
+                if check.same(_flipping(both)):
+                    continue
+                action = _flipped(specs, both)
+                labels = labels_of(own)
+                inner = [""] * len(other)
+                for label, f in zip(labels, own, strict=True):
+                    inner[other.index(f)] = label
+                inner[spot] = f"{axis}_"
+                at = f"[{','.join(labels)}]" if labels else ""
+                half = Fraction(c, 2)
+                taken = f"({half}) * {written(source.name)}[{','.join(inner)}] * (1 - g[{axis}_])"
+                action[target.name + at] = f"{written(target.name)}{at} + {taken}"
+                yield Symmetry(f"flip {axis}", SignFlip(axis), action)
+                return

@@ -1,0 +1,122 @@
+"""Fields that belong to no recognised family: found by the general ansatz, proved one by one at their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy as sp
+
+from quotax.artifacts import Certificate, Model, Trace, sizes_text
+from quotax.derive.candidates import polynomial_fields
+from quotax.derive.candidates.polynomial_fields import Unknowns
+from quotax.derive.points.vector_fields import fields_at, random_point
+from quotax.derive.sampling import modular
+from quotax.interpret import symbolic_outputs
+from quotax.symmetry import Action
+
+ProveZero = Callable[[Sequence[sp.Expr]], bool]
+"""Whether all these expressions were proved to be zero wherever they are defined."""
+
+Field = dict[sp.Symbol, sp.Expr]
+"""The components of a vector field that are not zero, by the parameter's entry."""
+
+
+@dataclass(frozen=True)
+class FieldFamily:
+    """Vector fields at stated sizes, `{entry: expression}`; those that are proved add `len(fields)` to the orbit."""
+
+    name: str
+    sizes: Mapping[str, int]
+    fields: tuple[Field, ...]
+    certificate: Certificate
+    unknowns: Unknowns = field(repr=False, compare=False)
+    coefficients: np.ndarray = field(repr=False, compare=False)
+
+    def at(self, theta: np.ndarray) -> np.ndarray:
+        """The fields at a point, as residues."""
+        return self.unknowns.fields(self.coefficients, theta)
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What the general ansatz gave at one assignment: fields with a proof, and fields for which none was found."""
+
+    proved: FieldFamily | None = None
+    unproved: tuple[FieldFamily, ...] = ()
+
+
+def leftover(
+    model: Model,
+    actions: Sequence[Action],
+    sizes: Mapping[str, int],
+    ansatz: polynomial_fields.Ansatz,
+    prove_zero: ProveZero,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Leftover:
+    """Fields of the ansatz that point where the actions do not, each tried for a proof at these sizes."""
+    trace = model.trace(sizes)
+    basis = polynomial_fields.unknowns(trace, ansatz)
+    if basis is None:
+        return Leftover()
+    progress(f"solving for {basis.count} coefficients of {ansatz} fields")
+    chosen = _chosen(model, trace, actions, basis)
+    if not chosen:
+        return Leftover()
+    outputs, symbols = symbolic_outputs(trace)
+    flat = [symbol for spec in model.params for symbol in symbols[spec.name].reshape(-1)]
+    entries = [entry for out in outputs for entry in out.reshape(-1)]
+
+    def family(name: str, rows: Sequence[np.ndarray], fields: Sequence[Field], certificate: Certificate) -> FieldFamily:
+        return FieldFamily(name, dict(sizes), tuple(fields), certificate, basis, np.array(rows))
+
+    fields, kept, unproved = [], [], []
+    for row in chosen:
+        numbers = modular.rationals(row)
+        if numbers is None:
+            unproved.append(
+                family("unnamed", [row], (), _undecided(model, sizes, "no fractions were found for its coefficients"))
+            )
+            continue
+        vector = polynomial_fields.as_sympy(basis, numbers, flat)
+        progress(f"proving a field of {len(vector)} components")
+        if prove_zero([_along(vector, entry) for entry in entries]):
+            fields.append(vector)
+            kept.append(row)
+        else:
+            why = "X f = 0 holds modulo a prime at random points, and was not proved"
+            unproved.append(family("unnamed", [row], [vector], _undecided(model, sizes, why)))
+    proved = family("unnamed", kept, fields, _proved(model, sizes, len(fields))) if fields else None
+    return Leftover(proved, tuple(unproved))
+
+
+def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: Unknowns) -> list[np.ndarray]:
+    """The coefficients of fields that are flat modulo the prime, one for each direction beside the actions' own."""
+    rng = np.random.default_rng(7)
+    solutions = polynomial_fields.solve(trace, basis, rng)
+    if not len(solutions):
+        return []
+    theta = random_point(model.params, trace.sizes, rng)
+    rows = [fields_at(a, model.params, trace.sizes, theta) for a in actions]
+    known = np.concatenate([np.zeros((0, len(theta)), np.int64), *rows])
+    return polynomial_fields.directions(basis, solutions, known, theta)
+
+
+def _proved(model: Model, sizes: Mapping[str, int], count: int) -> Certificate:
+    where = sizes_text(sizes)
+    steps = (f"X f = 0 identically for each of {count} fields at {where}",)
+    assumptions = ("roots and logarithms have arguments at which they are defined, denominators are not zero",)
+    claim = f"{model.name} is constant along these fields"
+    return Certificate(claim, "proved", f"widths ({where})", steps, assumptions)
+
+
+def _undecided(model: Model, sizes: Mapping[str, int], why: str) -> Certificate:
+    where = sizes_text(sizes)
+    return Certificate(f"{model.name} is constant along this field", "undecided", f"widths ({where})", residual=why)
+
+
+def _along(field: Mapping[sp.Symbol, sp.Expr], expression: sp.Expr) -> sp.Expr:
+    """The derivative of an expression along a field."""
+    free = expression.free_symbols
+    return sp.Add(*(sp.diff(expression, symbol) * slope for symbol, slope in field.items() if symbol in free))

@@ -1,0 +1,1 @@
+"""What a derivation found: its group, dimensions, Lie algebra and audit."""

@@ -1,0 +1,224 @@
+"""`SymmetryGroup`: what a derivation found, with its certificates, its dimensions and its audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from quotax.artifacts import Certificate, Model
+from quotax.derive.candidates.unnamed import FieldFamily, Leftover
+from quotax.derive.found.audit import LARGEST, Audit, audit
+from quotax.derive.found.dimensions import dimension_formulas, group_dimension
+from quotax.derive.found.lie_algebra import Structure, structure
+from quotax.derive.points.vector_fields import algebra_basis, field_along, signed
+from quotax.errors import SymmetryError
+from quotax.interpret import symbols_for
+from quotax.symmetry import OBJECTS, Action, Symmetry
+
+Field = dict[sp.Symbol, sp.Expr]
+
+
+@dataclass(frozen=True)
+class SymmetryGroup:
+    """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
+
+    `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates, symmetries
+    and fields, for which no proof was found. Neither is iterated over.
+    """
+
+    model: Model
+    proved: tuple[tuple[Symmetry, Certificate], ...]
+    discrete_proved: tuple[tuple[Symmetry, Certificate], ...] = ()
+    unnamed: tuple[FieldFamily, ...] = ()
+    unproved: tuple[tuple[Symmetry | FieldFamily, Certificate], ...] = ()
+    declared: tuple[Symmetry, ...] = ()
+    sizes: tuple[Mapping[str, int], ...] = ()
+    ansatz: str = "affine"
+    more: Callable[[Mapping[str, int]], Leftover] = field(default=lambda sizes: Leftover(), repr=False, compare=False)
+
+    # --- families
+
+    @property
+    def families(self) -> tuple[Symmetry, ...]:
+        """The continuous families, each with a finite action and a proof."""
+        return tuple(symmetry for symmetry, _ in self.proved)
+
+    @property
+    def discrete(self) -> tuple[Symmetry, ...]:
+        """Proved permutations and sign flips that the continuous families do not contain."""
+        return tuple(symmetry for symmetry, _ in self.discrete_proved)
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """One for each family, in the order of iteration."""
+        return tuple(certificate for _, certificate in self.proved)
+
+    def __iter__(self) -> Iterator[Symmetry]:
+        """The continuous families."""
+        return iter(self.families)
+
+    def __len__(self) -> int:
+        """How many continuous families."""
+        return len(self.proved)
+
+    def __getitem__(self, name: str | int) -> Symmetry:
+        """A family or a discrete symmetry by name."""
+        if isinstance(name, int):
+            return self.families[name]
+        for symmetry in (*self.families, *self.discrete):
+            if symmetry.name == name:
+                return symmetry
+        names = ", ".join(repr(s.name) for s in (*self.families, *self.discrete)) or "none"
+        raise SymmetryError(f"`found[{name!r}]`: no such symmetry of {self.model.name}; found were {names}.")
+
+    def certificate(self, name: str) -> Certificate:
+        """The certificate of a symmetry by name."""
+        self[name]
+        return next(c for s, c in (*self.proved, *self.discrete_proved) if s.name == name)
+
+    # --- fields and dimensions
+
+    @cached_property
+    def actions(self) -> tuple[Action, ...]:
+        """The families bound to the model's parameters, after those declared."""
+        return tuple(s.bind(self.model.params) for s in (*self.declared, *self.families) if s.group.continuous)
+
+    def generators(self, **sizes: int) -> list[Field]:
+        """The vector fields of all families at these sizes: `{entry: expression}` for each basis element."""
+        checked = self._sizes("generators", sizes)
+        fields = [f for s in self.families for f in family_fields(s.bind(self.model.params), self.model, checked)]
+        left = self._left(checked).proved
+        return fields + (list(left.fields) if left is not None else [])
+
+    def structure(self, **sizes: int) -> Structure:
+        """The Lie algebra of `generators(**sizes)`: closure, structure constants, centre, radical, all exact."""
+        return structure(self.generators(**sizes), dict(sizes))
+
+    @cached_property
+    def _formulas(self) -> tuple[sp.Expr, sp.Expr]:
+        return dimension_formulas(self.actions, self.model.params)
+
+    @property
+    def algebra_dim(self) -> sp.Expr:
+        """The dimension of the Lie algebra, in the axis names."""
+        return self._formulas[0]
+
+    @property
+    def orbit_dim(self) -> sp.Expr:
+        """The dimension of a generic orbit, in the axis names."""
+        return self._formulas[1]
+
+    def audit(self, **sizes: int) -> Audit:
+        """How much of what is flat the families explain, at these sizes.
+
+        Above 2,500 parameters there is no rank: dimensions are by formula, and random products with the Jacobian say
+        whether the families' fields are flat. Fields without a family are not counted there.
+        """
+        checked = self._sizes("audit", sizes)
+        small = sum(int(np.prod(s.shape(checked), dtype=np.int64)) for s in self.model.params) <= LARGEST
+        left = self._left(checked) if small else Leftover()
+        return audit(self.model, self.actions, checked, left, self._formulas)
+
+    def _left(self, sizes: Mapping[str, int]) -> Leftover:
+        """The fields without a family at these sizes, looked for where there are such fields at the sizes sampled."""
+        here = [f for f in self.unnamed if dict(f.sizes) == dict(sizes)]
+        others = [f for f, _ in self.unproved if isinstance(f, FieldFamily) and dict(f.sizes) == dict(sizes)]
+        if here or others:
+            return Leftover(here[0] if here else None, tuple(others))
+        return self.more(sizes) if self.unnamed else Leftover()
+
+    def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
+        own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
+        unknown = [a for a in sizes if a not in self.model.axis_names]
+        missing = [a for a in own if a not in sizes]
+        if unknown or missing:
+            problem = f"unknown axis {unknown[0]!r}" if unknown else f"missing size of axis {missing[0]!r}"
+            raise SymmetryError(
+                f"`found.{call}({_text(sizes)})`: {problem}; the axes are {', '.join(self.model.axis_names)}."
+            )
+        for axis, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+                raise SymmetryError(f"`found.{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
+        # axes that only inputs have: long enough that the input does not limit what can be told apart, and unequal
+        free = (n for n in (6, *range(8, 10_000, 2)) if n not in sizes.values())
+        return {a: int(sizes[a]) if a in sizes else next(free) for a in self.model.axis_names}
+
+    # --- what people read
+
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        rows = []
+        for symmetry, certificate in (*self.proved, *self.discrete_proved):
+            action = ", ".join(f"{k} -> {v}" for k, v in symmetry.action.items())
+            dimension = str(group_dimension(symmetry.group)) if symmetry.group.continuous else "discrete"
+            rows.append(
+                (symmetry.name, str(symmetry.group), action, dimension, f"{certificate.status}, {certificate.scope}")
+            )
+        for family in self.unnamed:
+            rows.append(
+                (family.name, "fields", _text(family.sizes), str(len(family.fields)), family.certificate.status)
+            )
+        return rows
+
+    def __str__(self) -> str:
+        """A table of the families."""
+        head = ("name", "group", "action", "dimension", "certificate")
+        rows = self._rows()
+        if not rows:
+            return f"{self.model.name}: no symmetry found."
+        widths = [max(len(row[k]) for row in (head, *rows)) for k in range(4)]
+        lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]) for row in (head, *rows)]
+        total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
+        total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
+        return "\n".join([f"{self.model.name}: {total}", *lines])
+
+    def latex(self) -> str:
+        """The table in LaTeX, actions as SymPy writes them."""
+        lines = [r"\begin{tabular}{llll}", r"family & group & action & dimension \\ \hline"]
+        for symmetry in self.families:
+            action = r",\ ".join(
+                rf"{sp.latex(_left(e))} \mapsto {sp.latex(e.expression)}"
+                for e in symmetry.bind(self.model.params).entries
+            )
+            group = sp.latex(sp.Symbol(str(symmetry.group)))
+            dimension = sp.latex(group_dimension(symmetry.group))
+            lines.append(rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${dimension}$ \\")
+        return "\n".join([*lines, r"\end{tabular}"])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = "".join(f"<th>{c}</th>" for c in ("family", "group", "action", "dimension", "certificate"))
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
+        return f"<table><caption>{escape(self.model.name)}</caption><tr>{head}</tr>{body}</table>"
+
+    def __repr__(self) -> str:
+        """As printed."""
+        return str(self)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("_", r"\_").replace("#", r"\#")
+
+
+def _left(entry: Any) -> sp.Expr:
+    return sp.Indexed(sp.IndexedBase(entry.name), *entry.indices) if entry.indices else sp.Symbol(entry.name)
+
+
+def _text(sizes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{a}={n!r}" for a, n in sizes.items())
+
+
+def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> list[Field]:
+    """The fields of one family: its infinitesimal action at symbols, for each basis element of the algebra."""
+    symbols = np.concatenate([symbols_for(spec, sizes).reshape(-1) for spec in model.params])
+    out = []
+    for xi in signed(algebra_basis(action, sizes)):
+        tangent = np.vectorize(sp.Integer, otypes=[object])(xi) if xi.ndim else sp.Integer(int(xi))
+        values = map(sp.sympify, field_along(action, model.params, sizes, symbols, tangent, OBJECTS))
+        out.append({symbol: value for symbol, value in zip(symbols, values, strict=True) if value != 0})
+    return out

@@ -1,0 +1,69 @@
+"""Random points of a trace: exact Jacobians modulo a prime, one batch per draw of tokens and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from quotax.artifacts import Trace
+from quotax.interpret import evaluate
+from quotax.interpret.jets.domain import Jet, JetDomain
+from quotax.interpret.jets.random_functions import RandomFunctions
+from quotax.interpret.jets.residues import PRIME
+from quotax.interpret.random_inputs import random_input
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Parameters `(samples, *shape)` and the derivatives of all outputs `(outputs, samples, *shape)`, by name."""
+
+    params: Mapping[str, np.ndarray]
+    jacobian: Mapping[str, np.ndarray]
+    opaque: bool
+
+    @property
+    def samples(self) -> int:
+        """How many points."""
+        return len(next(iter(self.params.values())))
+
+    @property
+    def rows(self) -> int:
+        """How many equations the batch holds."""
+        return self.samples * len(next(iter(self.jacobian.values())))
+
+    def dense(self) -> np.ndarray:
+        """All derivatives as one matrix: rows (outputs x samples), columns the entries of all parameters."""
+        return np.concatenate([j.reshape(j.shape[0] * j.shape[1], -1) for j in self.jacobian.values()], axis=1)
+
+
+def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: bool = False) -> Iterator[Batch]:
+    """Batches without end. `one_point`: all of them at the same parameters, with different inputs."""
+    points = {spec.name: _residues(rng, (1, *spec.shape(trace.sizes))) for spec in trace.params}
+    seed = int(rng.integers(1, 2**40))
+    while True:
+        count = samples
+        if not one_point:
+            points = {spec.name: _residues(rng, (count, *spec.shape(trace.sizes))) for spec in trace.params}
+        params = {name: np.broadcast_to(p, (count, *p.shape[1:])) for name, p in points.items()}
+        seeds = np.full(count, seed) if one_point else rng.integers(1, 2**40, count)
+        domain = JetDomain(RandomFunctions(seeds), count)
+        variables = [domain.variable(params[spec.name]) for spec in trace.params]
+        # tokens and masks are constants of the batch; real inputs differ from sample to sample
+        real = lambda shape, n=count: Jet(_residues(rng, (n, *shape)))
+        inputs = [random_input(spec, trace.sizes, rng, real) for spec in trace.inputs]
+        outputs = evaluate(trace, domain, [*variables, *inputs])
+        jacobian = domain.jacobian(outputs, variables)
+        good = ~domain.bad
+        if not good.any():
+            continue
+        yield Batch(
+            {name: p[good] for name, p in params.items()},
+            {spec.name: j[:, good] for spec, j in zip(trace.params, jacobian, strict=True)},
+            domain.opaque,
+        )
+
+
+def _residues(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(1, PRIME, shape, dtype=np.int64)

@@ -1,0 +1,83 @@
+"""Linear algebra modulo the prime: rank, nullspace, and the small rationals that residues stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+from flint import nmod_mat
+
+from quotax.interpret.jets.residues import PRIME, product
+
+_BOUND = isqrt(PRIME // 2)
+
+
+def rank(matrix: np.ndarray) -> int:
+    """The rank of a matrix of residues."""
+    return 0 if 0 in matrix.shape else _flint(squeezed(matrix)).rank()
+
+
+def squeezed(matrix: np.ndarray, spare: int = 12) -> np.ndarray:
+    """A matrix of the same row space: random combinations of the rows, when there are many more of them than columns.
+
+    A random combination misses part of the row space with probability about `PRIME ** -spare`.
+    """
+    rows, columns = matrix.shape
+    if rows <= columns + columns // 2 + 4 * spare:  # below that, the product costs more than it saves
+        return matrix
+    rng = np.random.default_rng(rows * 1009 + columns)
+    total = np.zeros((columns + spare, columns), np.int64)
+    for start in range(0, rows, 4096):
+        piece = matrix[start : start + 4096]
+        total = (total + product(rng.integers(0, PRIME, (columns + spare, len(piece))), piece)) % PRIME
+    return total
+
+
+def nullspace(matrix: np.ndarray) -> np.ndarray:
+    """A basis (rows) of what the matrix sends to zero, in reduced echelon form."""
+    columns = matrix.shape[1]
+    if not matrix.size:
+        return np.eye(columns, dtype=np.int64)
+    solutions, found = _flint(squeezed(matrix)).nullspace()
+    basis = np.array([[int(solutions[i, k]) for i in range(columns)] for k in range(found)], np.int64)
+    return echelon(basis.reshape(found, columns))
+
+
+def echelon(matrix: np.ndarray) -> np.ndarray:
+    """The reduced row echelon form, without zero rows."""
+    if 0 in matrix.shape:
+        return matrix
+    reduced, found = _flint(matrix).rref()
+    return np.array([[int(reduced[i, j]) for j in range(matrix.shape[1])] for i in range(found)], np.int64).reshape(
+        found, matrix.shape[1]
+    )
+
+
+def rational(residue: int) -> Fraction | None:
+    """The fraction with numerator and denominator below sqrt(p/2) that a residue stands for, if there is one.
+
+    >>> rational(PRIME - 1), rational(pow(3, -1, PRIME) * 2 % PRIME)
+    (Fraction(-1, 1), Fraction(2, 3))
+    """
+    before, remainder, above, below = PRIME, int(residue) % PRIME, 0, 1
+    while remainder > _BOUND:
+        quotient = before // remainder
+        before, remainder = remainder, before - quotient * remainder
+        above, below = below, above - quotient * below
+    if not 0 < abs(below) <= _BOUND:
+        return None
+    return Fraction(remainder, below)
+
+
+def rationals(row: Iterable[int]) -> list[Fraction] | None:
+    """All entries of a row as fractions, or None when one of them is none."""
+    entries = list(row)
+    values = [value for entry in entries if (value := rational(entry)) is not None]
+    return values if len(values) == len(entries) else None
+
+
+def _flint(matrix: np.ndarray) -> nmod_mat:
+    rows, columns = matrix.shape
+    return nmod_mat(rows, columns, matrix.ravel().tolist(), PRIME)

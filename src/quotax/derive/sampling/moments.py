@@ -1,0 +1,83 @@
+r"""The determining equations of one-parameter-per-axis fields, as contractions of the Jacobian with the parameters.
+
+A field that acts on axis h of a parameter W by a matrix C contributes
+$\sum_{ij} C_{ij} K_{ij}$, $K_{ij} = \sum_{rest} \partial f/\partial W_{i,rest}\, W_{j,rest}$; everything here is such
+a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec
+from quotax.derive.sampling.batches import Batch
+from quotax.interpret.jets.residues import PRIME, inverse, product
+
+
+class Moments:
+    """One batch with fused axes taken apart: `value` is (samples, *factors), `slope` (outputs, samples, *factors)."""
+
+    def __init__(self, batch: Batch, specs: Sequence[ArraySpec], sizes: Mapping[str, int]) -> None:
+        """Reshape every array."""
+        self.value: dict[str, np.ndarray] = {}
+        self.slope: dict[str, np.ndarray] = {}
+        self.factors = {spec.name: spec.factors for spec in specs}
+        for spec in specs:
+            shape = spec.split_shape(sizes)
+            value, slope = batch.params[spec.name], batch.jacobian[spec.name]
+            self.value[spec.name] = value.reshape(len(value), *shape)
+            self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
+        self.rows = batch.rows
+
+    def matrix(self, name: str, axis: int, each: int | None, gain: str | None) -> np.ndarray:
+        r"""K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
+
+        With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
+        sees.
+        """
+        value, slope = self.value[name], self.slope[name]
+        if gain is not None:
+            shape = [1] * value.ndim
+            shape[0], shape[axis + 1] = value.shape[0], value.shape[axis + 1]
+            scale = self.value[gain].reshape(shape)
+            value = value * scale % PRIME
+            slope = slope * inverse(scale)[None] % PRIME
+        lead = [] if each is None else [each]
+        rest = [k for k in range(value.ndim - 1) if k != axis and k != each]
+        v = value.transpose([0, *(k + 1 for k in (*lead, *rest, axis))])
+        s = slope.transpose([0, 1, *(k + 2 for k in (*lead, *rest, axis))])
+        n = v.shape[-1]
+        copies = v.shape[1] if each is not None else 1
+        v = v.reshape(v.shape[0], copies, -1, n)
+        s = s.reshape(s.shape[0], s.shape[1], copies, -1, n)
+        return product(np.swapaxes(s, -1, -2), v[None]).reshape(-1, copies, n, n)
+
+    def scale(self, name: str, places: Sequence[int]) -> np.ndarray:
+        """Every index of the axes at `places` scaled by its own number: `(rows, entries)`."""
+        return self._summed(self.slope[name] * self.value[name][None] % PRIME, places)
+
+    def shift(self, name: str, places: Sequence[int]) -> np.ndarray:
+        """The same vector along `places` added everywhere."""
+        return self._summed(self.slope[name], places)
+
+    def mixed(self, name: str, source: str, places: Sequence[int]) -> np.ndarray:
+        """Another parameter of the same axes added, scaled along `places`."""
+        return self._summed(self.slope[name] * self.value[source][None] % PRIME, places)
+
+    def contracted(self, name: str, source: str, places: Sequence[int], order: Sequence[int]) -> np.ndarray:
+        r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`."""
+        value = self.value[source].transpose([0, *(k + 1 for k in (*order, *places))])
+        samples = value.shape[0]
+        columns = int(np.prod([value.shape[1 + len(order) + k] for k in range(len(places))], dtype=np.int64))
+        slope = self.slope[name]
+        flat = slope.reshape(slope.shape[0], samples, 1, -1)
+        return product(flat, value.reshape(1, samples, -1, columns)).reshape(-1, columns)
+
+    def _summed(self, array: np.ndarray, places: Sequence[int]) -> np.ndarray:
+        """Keep the axes at `places`, in that order, and sum the others."""
+        rest = [k for k in range(array.ndim - 2) if k not in places]
+        moved = array.transpose([0, 1, *(k + 2 for k in (*places, *rest))])
+        entries = int(np.prod([array.shape[k + 2] for k in places], dtype=np.int64))
+        return moved.reshape(array.shape[0] * array.shape[1], entries, -1).sum(axis=-1) % PRIME

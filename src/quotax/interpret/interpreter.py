@@ -1,0 +1,112 @@
+"""The interpreter: walk a jaxpr with the primitive table, in a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from quotax.artifacts import Trace
+from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
+from quotax.interpret.domain import RANDOM, Eqn, Rule, Unreadable, is_known
+from quotax.interpret.primitives import TABLE
+from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.jaxprs import CALLS, is_key
+from quotax.interpret.tracing.provenance import place
+
+_FACTORISATIONS = (
+    *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),
+    *("triangular_solve", "tridiagonal", "custom_linear_solve"),
+)
+_ADVICE = {
+    RANDOM: "a model is a function of its parameters and inputs: draw random numbers outside, pass them as an input",
+    _FACTORISATIONS: (
+        "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`"
+    ),
+    ("sort", "top_k", "approx_top_k"): (
+        "orderings are not read: use `jnp.max`, `jnp.min`, `jnp.argmax` or a fixed mask"
+    ),
+    ("fft",): "Fourier transforms are not read: multiply by the transform's real and imaginary matrices",
+    ("complex", "conj", "real", "imag"): (
+        "complex numbers are not read: write the real and the imaginary part as two arrays"
+    ),
+    ("pure_callback", "io_callback"): "a callback's formula is not visible: write it in `jax.numpy`",
+}
+
+
+def evaluate(program: Trace | ClosedJaxpr, domain: Any, arguments: Sequence[Any]) -> list[Any]:
+    """The outputs of a trace (or closed jaxpr) when its inputs are these values of `domain`.
+
+    Arguments are in the jaxpr's order: for a trace, parameters and then inputs. NumPy arrays are constants, and what
+    follows from constants alone is computed by JAX itself in float64.
+    """
+    closed = program.jaxpr if isinstance(program, Trace) else program
+    expected = len(closed.jaxpr.invars)
+    if len(arguments) != expected:
+        raise ArchitectureError(f"`evaluate` got {len(arguments)} arguments for a jaxpr of {expected} inputs.")
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        return _run(closed, domain, arguments, "a place that JAX did not record")
+
+
+def _run(closed: Any, domain: Any, arguments: Sequence[Any], origin: str) -> list[Any]:
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = {}
+
+    def read(atom: Any) -> Any:
+        return np.asarray(atom.val) if isinstance(atom, Literal) else values[atom]
+
+    values.update(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
+    values.update(zip(jaxpr.invars, arguments, strict=True))
+    for equation in jaxpr.eqns:
+        outputs = _step(equation, domain, [read(atom) for atom in equation.invars], origin)
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _constant(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, (jax.Array, int, float, bool)) and not is_key(value) else value
+
+
+def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:
+    primitive = equation.primitive
+    name = primitive.name
+    constant = all(map(is_known, arguments))
+    if constant and equation.outvars and name not in CALLS and not name.startswith(RANDOM):
+        return fold(primitive, equation, arguments)
+    rule = _rule(name, domain)
+    if rule is None:
+        raise _refusal(name, domain, place(equation) or origin, None)
+    eqn = Eqn(
+        primitive,
+        equation.params,
+        tuple(atom.aval for atom in equation.invars),
+        tuple(atom.aval for atom in equation.outvars),
+        domain,
+        lambda closed, args: _run(closed, domain, args, place(equation) or origin),
+    )
+    try:
+        return rule(eqn, arguments)
+    except Unreadable as error:
+        raise _refusal(name, domain, place(equation) or origin, error) from error
+
+
+def _rule(name: str, domain: Any) -> Rule | None:
+    row = TABLE.get(name)
+    if row is None:
+        return None
+    return next((rule for rule in map(row.entry, domain.columns) if rule is not None), None)
+
+
+def _refusal(name: str, domain: Any, where: str, error: Unreadable | None) -> UnsupportedPrimitiveError:
+    if error is not None:
+        why, advice = f"here {error}", error.advice
+    else:
+        why = f"it has no entry in the primitive table for the {domain.name} domain"
+        advice = next((text for names, text in _ADVICE.items() if name.startswith(names)), None) or (
+            "write it with elementwise `jax.numpy` functions, `@`, `jnp.einsum`, sums, `jnp.where`, constant indices, "
+            f"`jax.lax.scan` and `jax.nn`, or add a row for `{name}` to quotax/interpret/primitives.py"
+        )
+    return UnsupportedPrimitiveError(f"cannot read the JAX primitive `{name}` at {where}: {why}. What to do: {advice}.")

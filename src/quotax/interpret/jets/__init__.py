@@ -1,0 +1,1 @@
+"""The jets domain: residues modulo a prime, with derivatives."""

@@ -1,0 +1,103 @@
+r"""Random values of nonlinearities modulo a prime that obey the relations of the real functions.
+
+A value is a hash of the sample, the function and the argument, so that the same argument always meets the same value:
+sigmoid and SiLU of one z agree without being told. Arguments that are small rational multiples of one another are
+tied: the base argument z carries a number u with $e^{kz/12} = u^k$, and $[kz > 0]$ is $[z > 0]$ or its complement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from quotax.interpret.jets.residues import PRIME, inverse
+
+ROOT = 12
+"""Exponentials of k/12 times a base argument are integer powers."""
+
+_MULTIPLES = tuple(
+    dict.fromkeys(
+        Fraction(a * s, b) for a in (1, 2, 3, 4, 6) for b in (1, 2, 3, 4, 6) for s in (1, -1) if (ROOT * a) % b == 0
+    )
+)
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@dataclass
+class RandomFunctions:
+    """The random functions of one batch; `seeds` has one number per sample (equal where the parameters are equal)."""
+
+    seeds: np.ndarray
+    bases: dict[tuple[str, int, int], tuple[int, Fraction]] = field(default_factory=dict)
+
+    def free(self, function: str, argument: np.ndarray) -> np.ndarray:
+        """A residue that depends on sample, function and argument, and on nothing else."""
+        label = np.uint64(sum(ord(c) << (7 * (i % 8)) for i, c in enumerate(function)) & 0xFFFFFFFF)
+        seeds = self.seeds.astype(np.uint64).reshape(-1, *(1,) * (argument.ndim - 1))
+        with np.errstate(over="ignore"):
+            key = _mixed(seeds * _GOLDEN + label)
+            return (_mixed(key ^ _mixed(argument.astype(np.uint64) + label * _GOLDEN)) % np.uint64(PRIME - 1)).astype(
+                np.int64
+            ) + 1
+
+    def positive(self, argument: np.ndarray) -> np.ndarray:
+        """Indicator of argument > 0 (false at 0): opposite for opposite arguments, the same for positive multiples."""
+        base, multiple = self._based("sign", argument)
+        drawn = self.free("sign", base) % 2 == 0
+        return np.where(multiple[..., 0] > 0, drawn, ~drawn) & (argument != 0)
+
+    def exponential(self, argument: np.ndarray) -> np.ndarray:
+        """$e^z$: free, but $e^{kz}$ is the k-th power and $e^0 = 1$."""
+        base, multiple = self._based("exp", argument)
+        root = self.free("exp", base)
+        power = multiple[..., 0] * ROOT // multiple[..., 1]
+        value = _power(root, np.abs(power))
+        value = np.where(power < 0, inverse(value), value)
+        return np.where(argument == 0, 1, value)
+
+    def _based(self, kind: str, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each argument as a rational multiple of a base argument met before (or of itself)."""
+        samples = len(self.seeds)
+        full = np.broadcast_to(argument, (samples, *argument.shape[1:])) if len(argument) != samples else argument
+        base = np.empty(full.shape, np.int64)
+        multiple = np.ones((*full.shape, 2), np.int64)
+        flat, out, factor = full.reshape(samples, -1), base.reshape(samples, -1), multiple.reshape(samples, -1, 2)
+        residues = [(f, pow(f.numerator, -1, PRIME) * f.denominator % PRIME) for f in _MULTIPLES]
+        seen = self.bases
+        for s in range(samples):
+            seed = int(self.seeds[s])
+            for i, z in enumerate(flat[s].tolist()):
+                known = seen.get((kind, seed, z))
+                if known is None:
+                    # z = f * base for a base in the table: base = z / f
+                    for f, back in residues[1:]:
+                        other = seen.get((kind, seed, z * back % PRIME))
+                        if other is not None and (ROOT * f * other[1]).denominator == 1:
+                            known = (other[0], f * other[1])
+                            break
+                    else:
+                        known = (z, Fraction(1))
+                    seen[(kind, seed, z)] = known
+                out[s, i] = known[0]
+                factor[s, i] = known[1].numerator, known[1].denominator
+        return base, multiple
+
+
+def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Entrywise power by repeated squaring."""
+    result, square, left = np.ones_like(base), base % PRIME, exponent.copy()
+    while (left > 0).any():
+        result = np.where(left & 1, result * square % PRIME, result)
+        square = square * square % PRIME
+        left >>= 1
+    return result

@@ -1,0 +1,268 @@
+"""Truth values, extremes, comparisons, and choices by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from quotax.interpret.laws.rules.algebraic import multiple, result
+from quotax.interpret.laws.rules.pointwise import generic, infinity, one_number, opaque, operands, variables
+from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, token_selection, top_place
+from quotax.interpret.laws.sources import together
+from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
+from quotax.interpret.laws.writing import Eqn
+from quotax.kernel import indices as ix
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational
+from quotax.kernel.sheet import Extreme, Function, Guard, definitions, node
+from quotax.kernel.sizes import ZERO
+
+# --- truth values
+
+
+def conjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`a and b` of truth values is their product."""
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    left, right = operands(eqn, args)
+    return [replace(left, poly=eqn.algebra.multiply(left.poly, right.poly), compared=())]
+
+
+def disjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`a or b` is `a + b - a b`."""
+    return _both(eqn, args, -1)
+
+
+def exclusive(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`a xor b` is `a + b - 2 a b`."""
+    return _both(eqn, args, -2)
+
+
+def _both(eqn: Eqn, args: list[Any], times: int) -> list[Any]:
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    algebra = eqn.algebra
+    left, right = operands(eqn, args)
+    poly = algebra.add(algebra.add(left.poly, right.poly), algebra.multiply(left.poly, right.poly), times)
+    return [replace(left, poly=poly, compared=())]
+
+
+def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`not a` is `1 - a`."""
+    if eqn.kind(0) != "b":
+        return opaque(eqn, args)
+    return [replace(args[0], poly=eqn.algebra.add(UNIT, args[0].poly, -1))]
+
+
+def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """Every real number is finite: true, guarded by the conditions under which the operand is a number."""
+    value = eqn.writer.tensor(args[0])
+    if _infinite(eqn.algebra, value.poly):
+        return generic(eqn, args)
+    return [replace(value, poly=UNIT, compared=(value.poly,))]
+
+
+def _infinite(algebra: Algebra, poly: Poly) -> bool:
+    """Whether an infinite constant stands in a polynomial itself; under a mask it is not looked for."""
+    return any(
+        algebra.atoms[n].kind == "infinite" or algebra.atoms[n].name == "mask" for term in poly for n, _, _ in term
+    )
+
+
+# --- comparisons and choices
+
+
+def extreme(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`max` and `min`; an infinite bound is no bound, and positions may be known to be in order."""
+    smaller = eqn.primitive.name == "min"
+    worst = np.inf if smaller else -np.inf
+    for k, arg in enumerate(args):
+        if one_number(eqn, arg) == worst:
+            return [operands(eqn, args)[1 - k]]
+    left, right = operands(eqn, args)
+    order = _order_of(eqn.algebra, left.poly, right.poly)
+    if order is not None:
+        return [(left if (order <= 0) == smaller else right)]
+    return generic(eqn, args)
+
+
+def _order_of(algebra: Algebra, left: Poly, right: Poly) -> int | None:
+    """-1 or 0 when left is at most right for all sizes and places, 1 when it is above."""
+    found = bounds(algebra, algebra.add(left, right, -1))
+    if found is None:
+        return None
+    if ZERO.minus(found[1]).nonnegative:
+        return -1
+    return 1 if found[0].positive else None
+
+
+def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """Clamping between bounds, which does nothing to positions that are known to be in them."""
+    low, value, high = operands(eqn, args)
+    over, under = _order_of(eqn.algebra, low.poly, value.poly), _order_of(eqn.algebra, value.poly, high.poly)
+    if over == -1 and under == -1:
+        return [value]
+    return generic(eqn, args)
+
+
+def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """Comparisons: of positions where it is known, of tokens and ramps with ramps a selection, else a function."""
+    name, algebra = eqn.primitive.name, eqn.algebra
+    left, right = operands(eqn, args)
+    known = _decided(algebra, name, left.poly, right.poly)
+    if known is not None:
+        poly: Poly = UNIT if known else {}
+        return [_compared(left, right, poly, (left.poly, right.poly))]
+    if name in ("eq", "ne") and left.poly == right.poly:
+        # a number equals itself: guarded by the conditions under which it is one
+        return [_compared(left, right, UNIT if name == "eq" else {}, (left.poly,))]
+    if name == "eq":
+        for one, other in ((left, right), (right, left)):
+            found = _one_hot(eqn, one.poly, other.poly)
+            if found is not None:
+                return [replace(left, poly=found, compared=())]
+    (out,) = generic(eqn, args)
+    return [_compared(left, right, out.poly, tuple(p for p in (left.poly, right.poly) if rational(p) is None))]
+
+
+def _compared(left: Tensor, right: Tensor, poly: Poly, compared: tuple[Poly, ...]) -> Tensor:
+    return Tensor(left.dims, poly, compared=compared, inherited=left.guards | right.guards)
+
+
+def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | None:
+    """What a comparison of positions and sizes is for all of them."""
+    found = bounds(algebra, algebra.add(left, right, -1))
+    if found is None:
+        return None
+    low, high = found
+    below, above = ZERO.minus(high), low
+    if name in ("lt", "ge") and (below.positive or above.nonnegative):
+        return below.positive if name == "lt" else above.nonnegative
+    if name in ("le", "gt") and (below.nonnegative or above.positive):
+        return below.nonnegative if name == "le" else above.positive
+    if name in ("eq", "ne"):
+        if below.positive or above.positive:
+            return name == "ne"
+        if low == high == ZERO:
+            return name == "eq"
+    return None
+
+
+def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
+    """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
+    algebra = eqn.algebra
+    if len(ramp) != 1:
+        return None
+    ((term, coefficient),) = ramp.items()
+    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "iota":
+        return None
+    column = term[0][1][0]
+    token = token_of(algebra, poly)
+    if token is not None:
+        return None if any(column in tuple(ix.parts(i)) for i in token[1]) else token_selection(algebra, token, column)
+    if len(poly) == 1:
+        ((other, c),) = poly.items()
+        if c == 1 and len(other) == 1 and algebra.atoms[other[0][0]].kind == "iota":
+            there = other[0][1][0]
+            if there.extent == column.extent:
+                return algebra.normal(1, [algebra.delta(there, column)])
+    top = top_place(eqn, poly, column)
+    if top is not None:
+        return top
+    at = as_size(algebra, poly)
+    if at is not None and at.nonnegative and column.extent.minus(at).positive:
+        return algebra.normal(1, [algebra.delta(ix.Fixed(at, column.extent), column)])
+    return None
+
+
+def select(eqn: Eqn, args: list[Any]) -> list[Any]:
+    """`where`: `p a + (1 - p) b`; next to an infinite alternative, a mask."""
+    which, *cases = args
+    number = one_number(eqn, which)
+    everything = operands(eqn, args)
+    if number is not None:
+        chosen = everything[1 + int(number)]
+        conditions = which.guards if isinstance(which, Tensor) else frozenset()
+        return [replace(chosen, guards=chosen.guards | conditions)]
+    if len(cases) != 2:
+        raise NoLaw("it chooses between more than two cases")
+    predicate, no, yes = everything
+    guards = _guards(eqn, predicate, no, yes)
+    filled = [_infinite_value(eqn, c, v.poly) for c, v in zip(cases, (no, yes), strict=True)]
+    algebra = eqn.algebra
+    if any(f is not None for f in filled):
+        poly = _masked(eqn, predicate.poly, (no.poly, yes.poly), filled)
+    else:
+        rest = algebra.add(UNIT, predicate.poly, -1)
+        poly = algebra.add(algebra.multiply(predicate.poly, yes.poly), algebra.multiply(rest, no.poly))
+    out = result(eqn, no, poly)
+    assumed = no.assumed | yes.assumed
+    if any(f is not None for f in filled):
+        assumed |= {f"what the mask at {eqn.place} hides meets no other infinity"}
+    return [replace(out, assumed=assumed, guards=guards)]
+
+
+def _infinite_value(eqn: Eqn, given: Any, poly: Poly) -> float | None:
+    if isinstance(given, Known):
+        found = one_number(eqn, given)
+        return float(found) if found is not None and not np.isfinite(found) else None
+    return infinity(eqn, poly)
+
+
+def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[Guard]:
+    """What a choice makes of conditions.
+
+    Where the predicate is not moved, a point and its image choose the same case, and a condition of the other is not
+    used; so conditions may be assumed if the predicate is invariant, or permuted together with what they are about.
+    A choice between multiples of what the predicate
+    compares has no value where that has none: `where(z > 0, z, 0.1 z)`.
+    """
+    guards = predicate.guards | no.guards | yes.guards
+    cases = [no.poly, yes.poly]
+    if predicate.compared and all(multiple(c, predicate.compared) for c in cases):
+        freed = {Guard(c, None) for c in no.assumed & yes.assumed} - predicate.inherited - no.guards - yes.guards
+        guards -= freed
+    if not _fixed(eqn.algebra, predicate.poly):
+        key = key_of(_closed(eqn, predicate.poly))
+        joint = together(eqn.algebra, predicate.poly, (no, yes))
+        entry = None if joint is None else key_of(_closed(eqn, joint))
+        guards |= {Guard(c, key, entry) for c in no.assumed | yes.assumed}
+    return guards
+
+
+def _fixed(algebra: Algebra, poly: Poly) -> bool:
+    """Whether a predicate is made of positions and constants alone."""
+    kinds = ("iota", "size", "delta", "const", "rational", "number", "input", "tokens")
+    waiting = [poly]
+    while waiting:
+        for term in waiting.pop():
+            for number, _, _ in term:
+                atom = algebra.atoms[number]
+                inner = definitions(atom)
+                if not inner and atom.kind not in kinds:
+                    return False
+                waiting += inner
+    return True
+
+
+def _closed(eqn: Eqn, poly: Poly) -> Poly:
+    """The polynomial in slots: a guard is about all its entries."""
+    return eqn.algebra.in_slots(poly, eqn.algebra.free_in(poly))
+
+
+def _masked(eqn: Eqn, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequence[float | None]) -> Poly:
+    """`x` where kept and infinite elsewhere: a function through which a finite shift and a positive factor pass."""
+    if all(f is not None for f in filled):
+        if filled[0] == filled[1]:
+            return cases[0]
+        raise NoLaw("both of its cases are infinite")
+    hidden = 0 if filled[0] is not None else 1
+    level = filled[hidden]
+    assert level is not None
+    z, p = variables(2)
+    name = f"masked{hidden}_{'nan' if level != level else level}"
+    function = Function(sp.Function(name)(z, p), (z, p), "mask", Extreme())
+    return node(eqn.algebra, function, [cases[1 - hidden], predicate])

@@ -1,0 +1,22 @@
+"""Random inputs of the kinds that a model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from quotax.artifacts import ArraySpec
+
+
+def random_input(
+    spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], Any]
+) -> Any:
+    """Tokens below their bound, or a mask of zeros and ones; what is neither, `real` draws."""
+    shape = spec.shape(sizes)
+    if spec.kind == "tokens":
+        return rng.integers(0, spec.bound(sizes), shape).astype(np.int32)
+    if spec.kind == "mask":
+        return rng.integers(0, 2, shape).astype(np.float64)
+    return real(shape)

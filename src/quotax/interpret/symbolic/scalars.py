@@ -1,0 +1,318 @@
+"""Functions of SymPy numbers as JAX means them: infinities, masks and NaN included.
+
+Invariant: an entry is a finite expression, or exactly one of oo, -oo, nan, or a `Piecewise` with such branches (a
+mask that depends on an input). Infinities never hide inside sums or products, so `exp(z - oo)` is 0, not an
+unevaluated form. Everything is built without SymPy's slow evaluations: `Max`, `Piecewise` and `Abs` are made as they
+stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy as sp
+from sympy.core.numbers import Infinity, NaN, NegativeInfinity
+from sympy.functions.elementary.piecewise import Piecewise
+
+from quotax.interpret.domain import Unreadable
+from quotax.interpret.symbolic.bounds import is_nonnegative, is_positive
+
+Scalar = Callable[..., Any]
+INFINITE = (Infinity, NegativeInfinity)
+_SPECIAL = (Infinity, NegativeInfinity, NaN, Piecewise)
+TRUE, FALSE = sp.true, sp.false
+
+
+def is_special(e: Any) -> bool:
+    """Whether an entry may be infinite or undefined, so that it needs care."""
+    return isinstance(e, _SPECIAL)
+
+
+def is_improper(e: Any) -> bool:
+    """Whether an entry is infinite or undefined on some branch: a mask that depends on an input."""
+    return isinstance(e, Piecewise) and any(isinstance(b, (*INFINITE, NaN)) or is_improper(b) for b, _ in e.args)
+
+
+def choose(condition: Any, then: Any, otherwise: Any) -> Any:
+    """`then` where the condition holds, `otherwise` elsewhere."""
+    if condition is TRUE or then == otherwise:
+        return then
+    if condition is FALSE:
+        return otherwise
+    rest = otherwise.args if isinstance(otherwise, Piecewise) else ((otherwise, True),)
+    return Piecewise((then, condition), *rest, evaluate=False)
+
+
+def extended(finite: Scalar, limit: Scalar) -> Scalar:
+    """A function on finite expressions, continued by `limit` to infinite ones, branch by branch through masks."""
+
+    def scalar(*args: Any) -> Any:
+        if not any(isinstance(e, _SPECIAL) for e in args):
+            return finite(*args)
+        for position, e in enumerate(args):
+            if is_improper(e):
+                branches = [(scalar(*args[:position], b, *args[position + 1 :]), c) for b, c in e.args]
+                if all(b == branches[0][0] for b, _ in branches):
+                    return branches[0][0]
+                return Piecewise(*branches, evaluate=False)
+        if any(isinstance(e, NaN) for e in args):
+            return sp.nan
+        return limit(*args) if any(isinstance(e, INFINITE) for e in args) else finite(*args)
+
+    return scalar
+
+
+def _at_infinity(function: Scalar) -> Scalar:
+    """The function's limit where it has one, else nan, which is also what JAX gives."""
+
+    def limit(e: Any) -> Any:
+        value = function(e)
+        real = value.is_number and value.is_extended_real and not isinstance(value, sp.AccumBounds)
+        return value if real else sp.nan
+
+    return limit
+
+
+def unary(function: Scalar, finite: Scalar | None = None) -> Scalar:
+    """A function of one number; `finite` builds it at a finite expression when SymPy's own evaluation is too slow."""
+    build = finite or function
+
+    def checked(e: Any) -> Any:
+        value: Any = build(e)
+        return sp.nan if e.is_Number and not value.is_extended_real else value  # as JAX: sqrt(-1) is nan
+
+    return extended(checked, _at_infinity(function))
+
+
+def odd(function: Scalar) -> Scalar:
+    """An odd function: a leading minus goes outside, as SymPy has it."""
+    return unary(function, _with_parity(function, -1))
+
+
+def even(function: Scalar) -> Scalar:
+    """An even function: a leading minus is dropped, as SymPy has it."""
+    return unary(function, _with_parity(function, 1))
+
+
+def plain(function: Scalar) -> Scalar:
+    """A function with no parity."""
+    return unary(function, lambda e: function(e) if e.is_Atom else function(e, evaluate=False))
+
+
+def _with_parity(function: Scalar, parity: int) -> Scalar:
+    """SymPy evaluates these by asking whether the argument is zero or imaginary: seconds for sums inside an LSTM."""
+
+    def build(e: Any) -> Any:
+        if e.is_Atom:
+            return function(e)
+        if e.could_extract_minus_sign():
+            return parity * build(-e)
+        return function(e, evaluate=False)
+
+    return build
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _sign_of(e: Any) -> int:
+    if isinstance(e, Infinity) or is_positive(e):
+        return 1
+    if isinstance(e, NegativeInfinity) or is_positive(-e):
+        return -1
+    if e == 0:
+        return 0
+    raise Unreadable(
+        f"an infinite constant is multiplied by {e}, whose sign is not known",
+        "select with `jnp.where` instead of multiplying",
+    )
+
+
+def _mul_limit(a: Any, b: Any) -> Any:
+    sign = _sign_of(a) * _sign_of(b)
+    return sp.nan if sign == 0 else sign * sp.oo
+
+
+def _add_limit(a: Any, b: Any) -> Any:
+    infinite = {e for e in (a, b) if isinstance(e, INFINITE)}
+    return infinite.pop() if len(infinite) == 1 else sp.nan
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if b == 0:
+        if a.is_Number:
+            return sp.nan if a == 0 else sp.sign(a) * sp.oo
+        raise Unreadable(f"{a} is divided by the constant 0", "check the sizes and constants that make this divisor")
+    return a / b
+
+
+def _div_limit(a: Any, b: Any) -> Any:
+    if not isinstance(b, INFINITE):
+        return _mul_limit(a, b) if b != 0 else a
+    return sp.nan if isinstance(a, INFINITE) else sp.S.Zero
+
+
+add = extended(lambda a, b: a + b, _add_limit)
+mul = extended(lambda a, b: a * b, _mul_limit)
+neg = extended(lambda a: -a, lambda a: -a)
+div = extended(_divide, _div_limit)
+
+
+def sub(a: Any, b: Any) -> Any:
+    """`a - b`."""
+    return add(a, neg(b)) if is_special(a) or is_special(b) else a - b
+
+
+def extremum(kind: Any, *terms: Any) -> Any:
+    """`Max` or `Min` of the terms, nested ones merged, the constants among them reduced to one."""
+    top, bottom = (Infinity, NegativeInfinity) if kind is sp.Max else (NegativeInfinity, Infinity)
+    flat: dict[Any, None] = {}
+    constant = None
+    for term in terms:
+        for e in term.args if isinstance(term, kind) else (term,):
+            if isinstance(e, (top, NaN)):
+                return sp.nan if any(isinstance(t, NaN) for t in terms) else e
+            if e.is_Number:
+                constant = e if constant is None else kind(constant, e)
+            else:
+                flat[e] = None
+    members = list(flat)
+    if constant is not None and not (isinstance(constant, bottom) and flat):
+        members.insert(0, constant)
+    if len(members) == 1:
+        return members[0]
+    # SymPy's constructor sorts the terms even when told not to evaluate, and that walks the whole tree of each,
+    # shared parts once for every path to them. The order of the terms means nothing.
+    built = sp.Expr.__new__(kind, *members)
+    built._argset = frozenset(members)
+    return built
+
+
+def maximum(*terms: Any) -> Any:
+    """The largest term."""
+    return extremum(sp.Max, *terms)
+
+
+def minimum(*terms: Any) -> Any:
+    """The smallest term."""
+    return extremum(sp.Min, *terms)
+
+
+def _no_limit(name: str, *args: Any) -> Any:
+    raise Unreadable(f"`{name}` is asked for at {args}", "keep infinite constants out of it with `jnp.where`")
+
+
+def _power(a: Any, b: Any) -> Any:
+    if a is sp.S.Zero and not is_positive(b) and b is not sp.S.Zero:
+        raise Unreadable(f"0 is raised to the power {b}", "select with `jnp.where` instead")
+    value: Any = a**b
+    return sp.nan if a.is_Number and b.is_Number and not value.is_extended_real else value
+
+
+def _power_limit(a: Any, b: Any) -> Any:
+    if not (a.is_number and b.is_number):
+        raise Unreadable(f"{a} is raised to the power {b}", "keep infinite constants out of it with `jnp.where`")
+    value: Any = a**b
+    return value if value.is_extended_real else sp.nan
+
+
+power = extended(_power, _power_limit)
+angle = extended(sp.atan2, lambda y, x: _no_limit("atan2", y, x))
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def _log(e: Any) -> Any:
+    if e == 0:
+        return -sp.oo
+    return sp.log(e) if e.is_Atom or isinstance(e, sp.exp) else sp.log(e, evaluate=False)
+
+
+def _abs(e: Any) -> Any:
+    if is_nonnegative(e):
+        return e
+    return sp.Abs(e) if e.is_Atom else sp.Abs(e, evaluate=False)
+
+
+def _sign(e: Any) -> Any:
+    if is_positive(e):
+        return sp.S.One
+    return sp.sign(e) if e.is_Atom else sp.sign(e, evaluate=False)
+
+
+def _rsqrt(e: Any) -> Any:
+    return sp.oo if e == 0 else 1 / sp.sqrt(e)
+
+
+def _cbrt(e: Any) -> Any:
+    """The real cube root: sign(x) |x|^(1/3), which SymPy's principal root is not for x < 0."""
+    third = sp.Rational(1, 3)
+    return e**third if is_nonnegative(e) else sign(e) * absolute(e) ** third
+
+
+def _floor(e: Any) -> Any:
+    return e if is_integer(e) else sp.floor(e)
+
+
+def is_integer(e: Any) -> bool:
+    """Whether an entry takes integer values only, as far as its shape shows."""
+    if isinstance(e, (sp.Add, sp.Mul, sp.Max, sp.Min)):
+        return all(map(is_integer, e.args))
+    if isinstance(e, Piecewise):
+        return all(is_integer(b) for b, _ in e.args)
+    return bool((e.is_Atom or isinstance(e, (sp.floor, sp.ceiling, sp.sign))) and e.is_integer)
+
+
+def _exp(e: Any) -> Any:
+    """SymPy's evaluation only where it has something to do: numbers, and logarithms that cancel."""
+    terms = sp.Add.make_args(e)
+    cancels = any(isinstance(factor, sp.log) for term in terms for factor in sp.Mul.make_args(term))
+    return sp.exp(e) if e.is_Atom or cancels else sp.exp(e, evaluate=False)
+
+
+exp = unary(sp.exp, _exp)
+log = unary(sp.log, _log)
+sqrt = unary(sp.sqrt)
+rsqrt = unary(lambda e: 1 / sp.sqrt(e), _rsqrt)
+cbrt = unary(lambda e: e, _cbrt)
+absolute = unary(sp.Abs, _abs)
+sign = unary(sp.sign, _sign)
+floor = unary(lambda e: e, _floor)
+
+
+def ceiling(e: Any) -> Any:
+    """The least integer that is not less."""
+    return neg(floor(neg(e)))
+
+
+def truncate(e: Any) -> Any:
+    """The integer part, towards zero."""
+    if not is_special(e) and is_integer(e):
+        return e
+    return floor(e) if is_nonnegative(e) else mul(sign(e), floor(absolute(e)))
+
+
+def round_half_away(e: Any) -> Any:
+    """The nearest integer, halves away from zero."""
+    return mul(sign(e), floor(add(absolute(e), sp.Rational(1, 2))))
+
+
+def round_half_even(e: Any) -> Any:
+    """The nearest integer, halves to the even one: a tie is where `e + 1/2` is an integer; an odd one steps down."""
+    up = add(e, sp.Rational(1, 2))
+    whole = floor(up)
+    if whole.is_Number:
+        return whole - 1 if whole == up and whole % 2 == 1 else whole
+    tie = sp.And(sp.Eq(up, whole, evaluate=False), sp.Eq(sp.Mod(whole, 2, evaluate=False), 1, evaluate=False))
+    return choose(tie, whole - 1, whole)
+
+
+def remainder(a: Any, b: Any) -> Any:
+    """What is left of `a` after the whole multiples of `b` towards zero: it has the sign of `a`, as in C."""
+    if a.is_number and b.is_number:
+        return a - b * truncate(a / b)
+    if is_nonnegative(a) and is_positive(b) and is_integer(a) and is_integer(b):
+        return sp.Mod(a, b, evaluate=False)
+    return sub(a, mul(b, truncate(div(a, b))))

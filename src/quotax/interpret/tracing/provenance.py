@@ -1,0 +1,35 @@
+"""Where in the user's file an equation was written. The one module of `interpret` that reads JAX's internals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+_HERE = os.path.dirname(os.path.dirname(__file__))
+
+
+def place(equation: Any) -> str | None:
+    """`file:line (in function)` of the innermost frame that is neither JAX's nor this package's; None if there is none.
+
+    JAX has no public accessor for an equation's traceback, so this must never be a reason to fail.
+    """
+    try:
+        from jax._src import source_info_util
+
+        for frame in source_info_util.user_frames(equation.source_info.traceback):
+            if not frame.file_name.startswith(_HERE):
+                return f"{frame.file_name}:{frame.start_line} (in `{frame.function_name}`)"
+    except Exception:  # an internal that moved: the message loses its place, nothing else
+        return None
+    return None
+
+
+def written_at(equation: Any) -> Any:
+    """A context in which what is traced carries the place of this equation: rewriting keeps the user's lines."""
+    try:
+        from jax._src import source_info_util
+
+        return source_info_util.user_context(equation.source_info.traceback)
+    except Exception:  # as above
+        return contextlib.nullcontext()
