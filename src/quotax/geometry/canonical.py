@@ -175,7 +175,7 @@ class Gauge:
                     if f.name not in self.characters
                 )
                 answers = tuple(map(np.asarray, (closed and self.balanced, closed, closed)))
-                return jax.device_put((now, elements, answers))
+                return (now, *jax.device_put((elements, answers)))
             if count > 2 and not rest < 0.7 * last:
                 return None
             last = rest

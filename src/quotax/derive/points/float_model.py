@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.compiling import QUICK
+from quotax.compiling import once
 from quotax.derive.points.where_defined import ANYWHERE, Places, defined
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import real_function
@@ -44,10 +44,10 @@ class Rank(NamedTuple):
 
 
 class FloatModel:
-    """One trace as the real function that it means, compiled in float64: casts and stopped gradients are read away."""
+    """One trace as the real function that it means, in float64: casts and stopped gradients are read away."""
 
     def __init__(self, trace: Trace) -> None:
-        """Nothing is compiled yet."""
+        """Nothing is traced yet."""
         self.trace = trace
         self.shapes = [spec.shape(trace.sizes) for spec in trace.params]
         self.sizes = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
@@ -62,9 +62,10 @@ class FloatModel:
             return outputs(theta, *inputs), jax.jacrev(outputs)(theta, *inputs)
 
         self.outputs: Callable[..., jax.Array] = outputs
-        self._outputs = jax.jit(outputs, compiler_options=QUICK)
         over = (None, *(0 for _ in trace.inputs))
-        self._both: Callable[..., Any] = jax.jit(jax.vmap(both, in_axes=over, axis_size=BATCH), compiler_options=QUICK)
+        together = jax.vmap(both, in_axes=over, axis_size=BATCH)
+        self._outputs = once(lambda _, *arrays: outputs(*arrays))
+        self._both = once(lambda _, *arrays: together(*arrays))
 
     # --- points
 
@@ -110,7 +111,7 @@ class FloatModel:
     def __call__(self, theta: np.ndarray, inputs: list[np.ndarray]) -> np.ndarray:
         """All outputs, flat."""
         with jax.enable_x64(True):
-            return np.asarray(self._outputs(theta, *inputs))
+            return np.asarray(self._outputs(None, theta, *inputs))
 
     def named(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """Arrays by name as one flat vector."""
@@ -128,7 +129,7 @@ class FloatModel:
 
     def _derivatives(self, theta: np.ndarray, inputs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         with jax.enable_x64(True):
-            values, jacobian = (np.asarray(a) for a in self._both(theta, *inputs))
+            values, jacobian = (np.asarray(a) for a in self._both(None, theta, *inputs))
         return jacobian, np.isfinite(jacobian).all(axis=-1) & ~np.isnan(values)
 
     def matrix(
