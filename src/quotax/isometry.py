@@ -20,13 +20,13 @@ from quotax.artifacts import Certificate, Witness
 from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Architecture, Network
 from quotax.geometry import choose
-from quotax.geometry.absorption import Absorbed
-from quotax.geometry.canonical import gauge
-from quotax.geometry.invariance import Defect, defects
-from quotax.geometry.metrics import Metric, MovingFrame
-from quotax.geometry.pairs import Pairs
-from quotax.geometry.roles import is_linear, is_shift
-from quotax.geometry.vertical import Family
+from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.families.component import Family
+from quotax.geometry.families.roles import is_linear, is_shift
+from quotax.geometry.metrics.absorbed import Absorbed
+from quotax.geometry.metrics.measured import Defect, defects
+from quotax.geometry.metrics.metric import Metric, MovingFrame
+from quotax.geometry.metrics.two_factor import Pairs
 from quotax.lower import LoweredAction, lower_action
 from quotax.symmetry import Action, Group, Symmetry
 from quotax.trees import nest

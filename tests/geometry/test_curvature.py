@@ -10,8 +10,8 @@ import pytest
 import quotax as qx
 from geometry.table import CASES, certificates
 from quotax.errors import MetricWarning
-from quotax.geometry import curvature as cv
-from quotax.geometry.vertical import components
+from quotax.geometry.curvature import riemann as cv
+from quotax.geometry.families.component import components
 from quotax.trees import nest
 
 

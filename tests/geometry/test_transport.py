@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from geometry.table import CASES
-from quotax.geometry.calculus import Below
-from quotax.geometry.transport import curvature_derivative, transport
+from quotax.geometry.curvature.transport import curvature_derivative, transport
+from quotax.geometry.geomstats.calculus import Below
 
 
 def dot(u, v):
@@ -73,7 +73,7 @@ def test_transport_keeps_inner_products_and_moves_the_velocity(name, metric):
 # The same by Christoffel symbols and derivatives of the projection: what serves where no flat formula holds.
 @pytest.mark.slow
 def test_the_general_equation_agrees_with_the_flat_one():
-    from quotax.geometry.transport import derivative_above, transport_above
+    from quotax.geometry.curvature.transport import derivative_above, transport_above
 
     case = CASES["tied"]
     metric = case.space()._metric

@@ -24,14 +24,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.geometry.canonical import Canonical, act
-from quotax.geometry.roles import whole
-from quotax.geometry.vertical import Named
+from quotax.geometry.canonical.gauge import Canonical, act
+from quotax.geometry.families.roles import whole
+from quotax.geometry.linalg.named import Named
 from quotax.trees import nest
 
 if TYPE_CHECKING:
-    from quotax.geometry.absorption import Absorption
-    from quotax.geometry.canonical import Gauge
+    from quotax.geometry.canonical.gauge import Gauge
+    from quotax.geometry.metrics.absorbed import Absorption
     from quotax.geometry.point import Point
 
 STEPS = 4

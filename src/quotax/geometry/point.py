@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from quotax.geometry.footing import Footing, Ground, footing, grounded, verticality
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.metrics import Metric, compiled, seldom
-from quotax.geometry.vertical import Named
+from quotax.geometry.linalg.named import Named
+from quotax.geometry.metrics.metric import Metric, compiled, seldom
 from quotax.trees import nest
 
 if TYPE_CHECKING:

@@ -16,19 +16,21 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
-from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
-from quotax.geometry.canonical import Canonical, Gauge, gauge
-from quotax.geometry.charges import Drift, charges, drift, formulas
-from quotax.geometry.choice import suspects
-from quotax.geometry.distance import Distance
+from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
+from quotax.geometry.families.component import Family, components
+from quotax.geometry.families.conserved import Drift, charges, drift, formulas
+from quotax.geometry.families.roles import is_shift
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.logarithm import DENSE, Log
+from quotax.geometry.linalg.named import Named
+from quotax.geometry.matching.distance import Distance
+from quotax.geometry.matching.logarithm import DENSE, Log
+from quotax.geometry.matching.patience import Patience
+from quotax.geometry.matching.two_points import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.memory import Memory
-from quotax.geometry.metrics import Metric
-from quotax.geometry.patience import Patience
+from quotax.geometry.metrics.metric import Metric
+from quotax.geometry.metrics.names import suspects
 from quotax.geometry.point import Point
-from quotax.geometry.roles import is_shift
-from quotax.geometry.vertical import Family, Named, components, coordinates, dimensions, factors_at
+from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.threads import one_thread
 from quotax.trees import nest
 
@@ -462,7 +464,7 @@ class QuotientSpace:
 
     @functools.cached_property
     def _geomstats(self) -> Any:
-        from quotax.geometry.bundle import build
+        from quotax.geometry.geomstats.objects import build
 
         return build(self)
 
