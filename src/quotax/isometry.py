@@ -21,11 +21,12 @@ from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Architecture, Network
 from quotax.geometry import choose
 from quotax.geometry.canonical.gauge import gauge
-from quotax.geometry.families.component import Family
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_linear, is_shift
 from quotax.geometry.metrics.absorbed import Absorbed
 from quotax.geometry.metrics.measured import Defect, defects
-from quotax.geometry.metrics.metric import Metric, MovingFrame
+from quotax.geometry.metrics.metric import Metric
+from quotax.geometry.metrics.moving_frame import MovingFrame
 from quotax.geometry.metrics.two_factor import Pairs
 from quotax.lower import LoweredAction, lower_action
 from quotax.symmetry import Action, Group, Symmetry

@@ -208,7 +208,7 @@ def test_the_dense_solver_and_the_gram_operator(name):
     along, rest = (project((part,), factors, arrays, vectors) for project in (vertical, horizontal))
     np.testing.assert_allclose(flat(along, net), flat(vectors, net) - flat(rest, net), atol=1e-12)
     columns = fields(net, part.families, arrays)
-    np.testing.assert_allclose(part.gram(arrays), columns.T @ columns, atol=1e-10)
+    np.testing.assert_allclose(gram.matrix(part, gram.data(part, arrays), arrays), columns.T @ columns, atol=1e-10)
 
 
 @pytest.mark.slow

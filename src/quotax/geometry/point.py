@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,8 @@ from quotax.geometry.footing import Footing, Ground, footing, grounded, vertical
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, compiled, seldom
+from quotax.geometry.quotient import Quotient
 from quotax.trees import nest
-
-if TYPE_CHECKING:
-    from quotax.geometry.space import QuotientSpace
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
@@ -27,7 +25,7 @@ class Point:
 
     arrays: Named
     data: Any
-    space: QuotientSpace
+    space: Quotient
 
     @property
     def params(self) -> Any:

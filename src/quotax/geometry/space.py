@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,9 @@ from jax.core import Tracer
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
 from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
-from quotax.geometry.families.component import Family, components
+from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import Drift, charges, drift, formulas
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_shift
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named
@@ -31,31 +32,9 @@ from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.metrics.names import suspects
 from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
+from quotax.geometry.quotient import SizedModel
 from quotax.threads import one_thread
 from quotax.trees import nest
-
-
-class SizedModel(Protocol):
-    """A network, as the geometry uses it."""
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes by name."""
-        ...
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers the parameters hold."""
-        ...
-
-    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
-        """The arrays by name, refused when they do not fit."""
-        ...
 
 
 class QuotientSpace:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.component import Family
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import sides
 from quotax.geometry.linalg.one_by_one import each
 from quotax.symmetry import Term

@@ -25,17 +25,16 @@ import numpy as np
 from jax import lax
 
 from quotax.compiling import once
+from quotax.geometry.canonical.acting import Elements, act, inverses, near_identity, shift_to_slice
 from quotax.geometry.canonical.balance import Balancing, balancing, chosen, is_pair, spectra
-from quotax.geometry.families.component import Component, Family, components
+from quotax.geometry.families.component import Component, components
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import clashes, hopeless, is_linear, is_shift, one_sided, restrict, uninformative
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.named import Named, traced
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant
-from quotax.geometry.projection import solver
+from quotax.geometry.projection import gram, solver
 from quotax.geometry.projection.vertical import factors_at
-
-Elements = dict[str, jax.Array]
-"""Group elements by family name."""
 
 _SWEEPS = 5
 _MOST_SWEEPS = 60
@@ -327,7 +326,7 @@ class Gauge:
         return {name: xi / length for name, xi in steps.items()}
 
     def _move(self, arrays: Named, found: Elements, steps: Elements, damping: Any) -> tuple[Named, Elements]:
-        elements = {f.name: _near_identity(f, damping * steps[f.name]) for f in self.linear}
+        elements = {f.name: near_identity(f, damping * steps[f.name]) for f in self.linear}
         composed = {f.name: f.group.compose(elements[f.name], found[f.name]) for f in self.linear}
         return act(self.linear, arrays, elements), composed
 
@@ -433,29 +432,6 @@ def _divides_matrices(family: Family) -> bool:
     return family.group.layout == "matrix" and is_pair(family)
 
 
-def _near_identity(family: Family, xi: jax.Array) -> jax.Array:
-    """`exp(xi)` up to third order, for a matrix: all that a Newton step knows, and a fraction of the program.
-
-    It is positive definite: `1 + x + x^2 / 2` is at least one half at every eigenvalue `x` of a symmetric `xi`.
-    """
-    if family.group.layout != "matrix":
-        return family.group.exponential(xi)
-    return jnp.eye(xi.shape[-1], dtype=xi.dtype) + xi + 0.5 * (xi @ xi)
-
-
-def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, Any]) -> Named:
-    """The arrays moved by the elements, family by family."""
-    for family in families:
-        if family.name in elements:
-            arrays = family.act(arrays, elements[family.name])
-    return arrays
-
-
-def inverses(families: Sequence[Family], elements: Mapping[str, Any]) -> Elements:
-    """The inverse elements."""
-    return {f.name: f.group.inverse(elements[f.name]) for f in families if f.name in elements}
-
-
 def symmetric_solution(part: Component, arrays: Named, right: Elements) -> Elements:
     """The solution of the Gram operator's equation among symmetric matrices, of minimum norm: for few coordinates."""
     dtype = jnp.result_type(*arrays.values())
@@ -471,25 +447,9 @@ def symmetric_solution(part: Component, arrays: Named, right: Elements) -> Eleme
         return jnp.concatenate(pieces)
 
     projection = jax.vmap(symmetric)(jnp.eye(part.dimension, dtype=dtype))
-    values, vectors = eigh(projection @ part.gram(arrays) @ projection)
+    values, vectors = eigh(projection @ gram.matrix(part, gram.data(part, arrays), arrays) @ projection)
     weights = inverse_roots.reciprocal(values, part.dimension * float(jnp.finfo(dtype).eps) * jnp.max(values))
     return part.elements(vectors @ (weights * (vectors.T @ symmetric(part.flat(right)))))
-
-
-def shift_to_slice(family: Family, arrays: Named) -> jax.Array:
-    """The shift that makes what it only shifts orthogonal to its own image, by least squares.
-
-    A shift term copies an entry of `t` to `n` entries of a parameter; `V^T V` is the diagonal `sum c^2 n`.
-    """
-    shape = family.group.shape(family.sizes)
-    dtype = jnp.result_type(*arrays.values())
-    right, count = jnp.zeros(shape, dtype), 0.0
-    for term in family.terms or ():
-        if term.kind == "shift":
-            target = jnp.asarray(arrays[term.target]).reshape(family.splits[term.target])
-            right = right + term.coefficient * jnp.einsum(f"{term.target_labels}->{term.element}", target)
-            count += term.coefficient**2 * target.size / max(math.prod(shape), 1)
-    return -right / count
 
 
 def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
@@ -553,7 +513,7 @@ def _is_matrix(part: Component, name: str) -> bool:
 def _kernel(part: Component, arrays: Named) -> jax.Array:
     """The dimension of the directions that do not move the parameters, up to what the iteration resolves."""
     square = functools.reduce(jnp.add, [jnp.sum(arrays[name] ** 2) for name in part.moved])
-    values, _ = eigh(part.gram(arrays))
+    values, _ = eigh(gram.matrix(part, gram.data(part, arrays), arrays))
     return jnp.sum(values <= 1e3 * float(jnp.finfo(values.dtype).eps) * square)
 
 

@@ -29,8 +29,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from quotax.draws import fixed
-from quotax.geometry.families.compact import Block, compact_blocks
-from quotax.geometry.families.component import Family
+from quotax.geometry.families.compact import CompactPart, compact_blocks
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import each, eigh
 
@@ -59,7 +59,7 @@ class Turned(NamedTuple):
 class Stage:
     """One step: a family solved by the reference, turned to the axes of its covariance, or given their signs."""
 
-    block: Block
+    block: CompactPart
     rule: Literal["reference", "axes", "signs"]
     witnesses: tuple[str, ...]
 
@@ -68,7 +68,7 @@ class Stage:
 class Orientation:
     """The steps in order, and the families for which there is none, with the reason; compared by identity."""
 
-    permutations: tuple[Block, ...]
+    permutations: tuple[CompactPart, ...]
     stages: tuple[Stage, ...]
     splits: Mapping[str, tuple[int, ...]]
     rough: frozenset[str]
@@ -118,7 +118,7 @@ class Orientation:
                     state = {**state, name: _permuted(state[name], way, touch.own)}
         return state
 
-    def _order(self, block: Block, state: Named) -> tuple[jax.Array, jax.Array]:
+    def _order(self, block: CompactPart, state: Named) -> tuple[jax.Array, jax.Array]:
         """Indices by size, and by fourth powers where no other axis of a parameter is turned."""
         scores = jnp.zeros(block.family.group.shape(block.family.sizes)[-1:], jnp.result_type(*state.values()))
         for name, touches in block.touches.items():
@@ -181,7 +181,7 @@ def orientation(families: Sequence[Family]) -> Orientation:
 
 
 def _ready(
-    block: Block, pending: Sequence[Block], half: set[str], splits: Mapping[str, tuple[int, ...]]
+    block: CompactPart, pending: Sequence[CompactPart], half: set[str], splits: Mapping[str, tuple[int, ...]]
 ) -> Stage | None:
     """How a family is solved by parameters that no other unsolved family turns, if it is."""
     alone = lambda name: not any(name in other.touches for other in pending if other is not block)
@@ -194,7 +194,7 @@ def _ready(
     return Stage(block, "reference", witnesses) if enough else None
 
 
-def _vectors(block: Block, name: str, shape: tuple[int, ...]) -> int:
+def _vectors(block: CompactPart, name: str, shape: tuple[int, ...]) -> int:
     """How many vectors along the axis a parameter holds for one copy of the group."""
     (touch,) = block.touches[name]
     assert touch.own is not None
@@ -255,7 +255,7 @@ def _pairing(stage: Stage, arrays: Named) -> jax.Array:
     return total
 
 
-def _shape(block: Block) -> tuple[int, ...]:
+def _shape(block: CompactPart) -> tuple[int, ...]:
     return tuple(block.family.group.shape(block.family.sizes))
 
 

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from quotax.geometry.curvature.riemann import Riemannian, christoffel, flat_change, flat_tensor, tensor
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.matching.two_points import Between, BetweenAbsorbed
-from quotax.geometry.metrics.metric import Metric, MovingFrame
+from quotax.geometry.metrics.metric import Metric
+from quotax.geometry.metrics.moving_frame import MovingFrame
 from quotax.geometry.paths.equation import Equation, State, flow
 from quotax.geometry.paths.geodesic_equations import kempf_ness
 from quotax.geometry.paths.path import path_type

@@ -10,50 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.one_by_one import each
-from quotax.symmetry import Action, Freedom, Group
+from quotax.symmetry import Freedom
 
 _ROW, _COLUMN = "X", "Y"
 """Labels for the two indices of an element; the labels of a term are small letters."""
-
-
-class Acting(Protocol):
-    """A lowered symmetry, as the search uses it."""
-
-    @property
-    def name(self) -> str:
-        """A name unique among the families."""
-        ...
-
-    @property
-    def action(self) -> Action:
-        """The bound symmetry."""
-        ...
-
-    @property
-    def group(self) -> Group:
-        """The group."""
-        ...
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes with fused axes taken apart."""
-        ...
-
-    def act(self, arrays: Mapping[str, Any], g: Any) -> dict[str, jax.Array]:
-        """The finite action."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,10 +72,10 @@ class Touch:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class CompactPart:
     """The compact part of one family: its kind, and where its elements touch each parameter."""
 
-    family: Acting
+    family: Family
     kind: Freedom
     touches: Mapping[str, tuple[Touch, ...]]
     carried: tuple[str, ...] = ()
@@ -204,19 +172,19 @@ class Block:
         return self.family.group.pairing(m)
 
 
-def compact_blocks(families: Sequence[Acting]) -> tuple[Block, ...]:
+def compact_blocks(families: Sequence[Family]) -> tuple[CompactPart, ...]:
     """The families whose group has a compact part, or constant translations, that the search can use; in order."""
     return tuple(block for block in map(_block, families) if block is not None)
 
 
-def _block(family: Acting) -> Block | None:
+def _block(family: Family) -> CompactPart | None:
     group, kind, terms = family.group, family.group.freedom, family.action.touches
     if kind is None or terms is None:
         return None
     kinds = {term.kind for term in terms}
     touches: dict[str, tuple[Touch, ...]] = {}
     if kind == "shift":
-        return Block(family, kind, {term.target: () for term in terms}) if kinds == {"shift"} else None
+        return CompactPart(family, kind, {term.target: () for term in terms}) if kinds == {"shift"} else None
     if kind != "sign":
         if kinds != {"matrix"} or any(abs(term.coefficient) != 1 for term in terms):
             return None
@@ -225,14 +193,14 @@ def _block(family: Acting) -> Block | None:
             flip = term.transposed != (term.coefficient < 0)
             touch = Touch(term.target_labels, term.element[:-2], term.position, flip)
             touches[term.target] = (*touches.get(term.target, ()), touch)
-        return Block(family, kind, touches)
+        return CompactPart(family, kind, touches)
     if not kinds <= {"diagonal", "carried"} or (group.continuous and "carried" in kinds):
         return None
     for term in terms:
         if term.kind == "diagonal" and term.coefficient % 2 == 1:  # even powers do not see signs
             touch = Touch(term.target_labels, term.element)
             touches[term.target] = (*touches.get(term.target, ()), touch)
-    return Block(family, kind, touches, tuple(t.target for t in terms if t.kind == "carried"))
+    return CompactPart(family, kind, touches, tuple(t.target for t in terms if t.kind == "carried"))
 
 
 def assignment(scores: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Families that share parameters, and the linear map from their algebras to the velocities of the parameters."""
+"""Families that share parameters, as one: their algebras together, and the velocities along them."""
 
 from __future__ import annotations
 
@@ -6,112 +6,21 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from quotax.artifacts import ArraySpec
-from quotax.geometry.families.labelled import apart, covelocity, label_sizes, velocity
+from quotax.geometry.families.family import Family, covelocities, velocities
+from quotax.geometry.families.labelled import apart
 from quotax.geometry.linalg.named import Named
-from quotax.symmetry import Action, Group, Term
-
-
-class Family(Protocol):
-    """A lowered symmetry, as the geometry uses it."""
-
-    @property
-    def name(self) -> str:
-        """A name unique among the families."""
-        ...
-
-    @property
-    def action(self) -> Action:
-        """The action as the user wrote it, bound to the parameters."""
-        ...
-
-    @property
-    def specs(self) -> tuple[ArraySpec, ...]:
-        """The parameters' axes."""
-        ...
-
-    @property
-    def group(self) -> Group:
-        """The group."""
-        ...
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def moved(self) -> tuple[str, ...]:
-        """The parameters it moves."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """The dimension of its algebra."""
-        ...
-
-    @property
-    def terms(self) -> tuple[Term, ...] | None:
-        """The bilinear terms of its field, or nothing when the field has another form."""
-        ...
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes as `terms` index them, fused axes apart."""
-        ...
-
-    def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
-        """The finite action."""
-        ...
-
-    def field(self, arrays: Mapping[str, Any], xi: Any) -> Named:
-        """The velocity along an algebra element."""
-        ...
-
-
-def velocities(family: Family, arrays: Mapping[str, jax.Array], xi: jax.Array) -> Named:
-    """The field of one family along an algebra element, from its terms where it has them."""
-    if family.terms is None:
-        return family.field(arrays, xi)
-    total: Named = {}
-    for term in family.terms:
-        sizes = label_sizes(term, xi.shape, family.splits)
-        value = velocity(term, split(family, arrays, term.source), xi, sizes)
-        total[term.target] = total[term.target] + value if term.target in total else value
-    return {name: value.reshape(arrays[name].shape) for name, value in total.items()}
-
-
-def covelocities(family: Family, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> jax.Array:
-    """The transpose of `velocities`, as a covector on arrays of the algebra's shape."""
-    shape = family.group.shape(family.sizes)
-    dtype = jnp.result_type(*arrays.values())
-    if family.terms is None:
-        transpose = jax.linear_transpose(lambda xi: family.field(arrays, xi), jax.ShapeDtypeStruct(shape, dtype))
-        return transpose({name: vectors[name] for name in family.moved})[0]
-    total = jnp.zeros(shape, dtype)
-    for term in family.terms:
-        sizes = label_sizes(term, shape, family.splits)
-        vector = vectors[term.target].reshape(family.splits[term.target])
-        total = total + covelocity(term, split(family, arrays, term.source), vector, sizes)
-    return total
-
-
-def split(family: Family, arrays: Mapping[str, jax.Array], name: str | None) -> jax.Array | None:
-    """A parameter with its fused axes apart."""
-    return None if name is None else arrays[name].reshape(family.splits[name])
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
     """Families that share parameters, directly or through one another.
 
-    Compared by identity, so that what is compiled for a component is found again. `field` and `adjoint` use flat
-    coordinates; `velocity` and `covelocity` algebra elements by family, which is what the solvers work with.
+    Compared by identity, so that what is compiled for a component is found again. `field` uses flat coordinates;
+    `velocity` and `covelocity` algebra elements by family, which is what the solvers work with.
     """
 
     families: tuple[Family, ...]
@@ -151,28 +60,6 @@ class Component:
     def field(self, arrays: Mapping[str, jax.Array], coordinates: jax.Array) -> Named:
         """The velocity of the moved parameters along flat coordinates."""
         return self.velocity(arrays, self.elements(coordinates))
-
-    def adjoint(self, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> jax.Array:
-        """The flat coordinates `V^T v`."""
-        return self.flat(self._covelocities(arrays, vectors))
-
-    def gram(self, arrays: Mapping[str, jax.Array]) -> jax.Array:
-        """The matrix `V^T V` in flat coordinates."""
-        from quotax.geometry.projection import gram
-
-        return gram.matrix(self, gram.data(self, arrays), arrays)
-
-    def factor(self, arrays: Mapping[str, jax.Array]) -> Any:
-        """What solutions at these arrays share."""
-        from quotax.geometry.projection import solver
-
-        return solver.factor(self, arrays)
-
-    def solve(self, arrays: Mapping[str, jax.Array], factor: Any, right: jax.Array) -> jax.Array:
-        """Flat coordinates with `V^T V c = right`, of minimum norm where they are not unique."""
-        from quotax.geometry.projection import solver
-
-        return solver.solve_flat(self, factor, arrays, right)
 
     # --- algebra elements
 

@@ -17,53 +17,19 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.artifacts import ArraySpec
+from quotax.geometry.families.family import Family
+from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Group, Term
 from quotax.symmetry.language import extent
 
-Named = dict[str, jax.Array]
 Part = Literal["all", "symmetric", "skew", "none"]
 """The algebra elements whose field is a gradient."""
-
-
-class Family(Protocol):
-    """A lowered symmetry, as charges are read from it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def group(self) -> Group:
-        """The group."""
-        ...
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def specs(self) -> tuple[ArraySpec, ...]:
-        """The parameters' axes."""
-        ...
-
-    @property
-    def terms(self) -> tuple[Term, ...] | None:
-        """The field as bilinear terms."""
-        ...
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes with fused axes taken apart."""
-        ...
 
 
 class Drift(NamedTuple):

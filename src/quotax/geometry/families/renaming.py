@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, cast
 
-from quotax.geometry.families.component import Component, Family
+from quotax.geometry.families.component import Component
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Group, Term
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quotax.artifacts import ArraySpec
-from quotax.geometry.families.component import Family, velocities
+from quotax.geometry.families.family import Family, velocities
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Action, Group, Term
 

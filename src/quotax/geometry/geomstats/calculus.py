@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,13 @@ from quotax.geometry.curvature.transport import (
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.matching.logarithm import Log, shoot
 from quotax.geometry.metrics.metric import Metric
-
-if TYPE_CHECKING:
-    from quotax.geometry.space import QuotientSpace
+from quotax.geometry.quotient import Quotient
 
 
 class Calculus:
     """What all have in common: flat vectors and the metric above."""
 
-    def __init__(self, space: QuotientSpace) -> None:
+    def __init__(self, space: Quotient) -> None:
         """Keep the space and its metric."""
         self.space = space
         self.metric: Metric = space._metric
@@ -248,7 +246,7 @@ class Elements:
     product of the inverses the other way round, and families need not commute.
     """
 
-    def __init__(self, space: QuotientSpace) -> None:
+    def __init__(self, space: Quotient) -> None:
         """Lay the families out one after the other."""
         self.families = space.families
         self.shapes = [family.group.shape(family.sizes) for family in self.families]

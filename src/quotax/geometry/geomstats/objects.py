@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from jax.core import Tracer
 from quotax import geomstats_jax
 from quotax.errors import ConvergenceError, DomainError
 from quotax.geometry.geomstats.calculus import Above, Below, Elements
+from quotax.geometry.quotient import Quotient
 
 gs: Any = geomstats_jax.activate()
 
@@ -29,10 +30,6 @@ from geomstats.geometry.quotient_metric import QuotientMetric  # noqa: E402
 from geomstats.geometry.riemannian_metric import RiemannianMetric  # noqa: E402
 
 from quotax.geomstats_jax.corrections import FlatBundle  # noqa: E402
-
-if TYPE_CHECKING:
-    from quotax.geometry.space import QuotientSpace
-
 
 _CHUNK = 64
 """Batches of at most this many points are computed one point after the other, larger ones so many at a time.
@@ -81,7 +78,7 @@ class Batches:
 class Operations:
     """What the spaces, the metrics and the bundle of one quotient compute, compiled once for all of them."""
 
-    def __init__(self, quotient: QuotientSpace) -> None:
+    def __init__(self, quotient: Quotient) -> None:
         """Nothing is compiled before it is asked for."""
         self.quotient = quotient
         self.above = Batches(Above(quotient))
@@ -388,7 +385,7 @@ class SymmetryBundle(FlatBundle, FiberBundle):
 class SymmetryGroupElements:
     """Elements of all families together as flat vectors: see `calculus.Elements`."""
 
-    def __init__(self, quotient: QuotientSpace) -> None:
+    def __init__(self, quotient: Quotient) -> None:
         """Lay the families out one after the other."""
         self.elements = Elements(quotient)
         self.shape = (self.elements.size,)
@@ -428,7 +425,7 @@ class SymmetryAction(GroupAction):
         return self._act(jnp.asarray(group_elem), jnp.asarray(point))
 
 
-def build(quotient: QuotientSpace) -> ParameterSpace:
+def build(quotient: Quotient) -> ParameterSpace:
     """The total space, with `.fiber_bundle`, `.group_action` and `.quotient` equipped."""
     operations = Operations(quotient)
     total = ParameterSpace(operations)

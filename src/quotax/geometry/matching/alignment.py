@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from quotax.geometry.families.compact import Acting, Block, Touch, compact_blocks
+from quotax.geometry.families.compact import CompactPart, Touch, compact_blocks
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
-from quotax.geometry.matching.clusters import Cluster, Layout, clusters
+from quotax.geometry.matching.clusters import BlockOrder, Cluster, clusters
 from quotax.geometry.matching.lower_bound import lower_bound
 
 _HOLDS = (0.0, 0.1, 1.0)
@@ -55,20 +56,20 @@ class Match(NamedTuple):
 class Plan:
     """What a search needs to know of the families, worked out once; compared by identity, so that compiling is too."""
 
-    families: tuple[Acting, ...]
+    families: tuple[Family, ...]
 
     @functools.cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[CompactPart, ...]:
         """The compact parts, in order."""
         return compact_blocks(self.families)
 
     @functools.cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> BlockOrder:
         """The blocks that act linearly."""
-        return Layout(tuple(block for block in self.blocks if block.kind != "shift"))
+        return BlockOrder(tuple(block for block in self.blocks if block.kind != "shift"))
 
     @functools.cached_property
-    def shifts(self) -> tuple[Block, ...]:
+    def shifts(self) -> tuple[CompactPart, ...]:
         """The constant translations."""
         return tuple(block for block in self.blocks if block.kind == "shift")
 
@@ -119,7 +120,7 @@ class Plan:
     @functools.cached_property
     def inwards(self) -> tuple[tuple[Cluster, tuple[str, ...], tuple[str, ...]], ...]:
         """Clusters in an order in which each can be solved from what is known: parameters, and those known in part."""
-        known: set[Block] = set()
+        known: set[CompactPart] = set()
         rest = [c for c in self.clusters if c.permutation or c.signs or not self._joint(c.copies[0])]
         order = []
         while rest:
@@ -130,11 +131,11 @@ class Plan:
             rest.remove(cluster)
         return tuple(order)
 
-    def _joint(self, block: Block) -> bool:
+    def _joint(self, block: CompactPart) -> bool:
         return any(block in c.blocks and (c.permutation or c.signs) for c in self.clusters)
 
     def _evidence(
-        self, cluster: Cluster, known: set[Block]
+        self, cluster: Cluster, known: set[CompactPart]
     ) -> tuple[tuple[bool, float], tuple[str, ...], tuple[str, ...]]:
         """How well the cluster is determined, by which parameters, and by which only up to unknown elements."""
         grounded, partly, features = [], [], 0.0
@@ -156,7 +157,7 @@ class Plan:
 
 
 def match(
-    families: Sequence[Acting] | Plan,
+    families: Sequence[Family] | Plan,
     arrays: Mapping[str, Any],
     reference: Mapping[str, Any],
     *,
@@ -190,7 +191,7 @@ def match(
     return Match(elements, moved, distance, bound, distances)
 
 
-class Task(NamedTuple):
+class Shared(NamedTuple):
     """What all starts share."""
 
     arrays: Named
@@ -205,7 +206,7 @@ class Task(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _task(plan: Plan, arrays: Named, reference: Named) -> Task:
+def _task(plan: Plan, arrays: Named, reference: Named) -> Shared:
     dtype = jnp.result_type(*arrays.values(), *reference.values())
     fixed, goal = (
         {n: jax.lax.stop_gradient(jnp.asarray(a, dtype)) for n, a in tree.items()} for tree in (arrays, reference)
@@ -213,14 +214,14 @@ def _task(plan: Plan, arrays: Named, reference: Named) -> Task:
     bound = lower_bound(plan.layout, plan.clusters, plan.shifts, plan.split(fixed), plan.split(goal))
     left, right = plan.split(_without_shifts(plan, fixed)), plan.split(_without_shifts(plan, goal))
     scale = sum(_distance(side, {n: jnp.zeros_like(a) for n, a in side.items()}) for side in (fixed, goal))
-    return Task(fixed, goal, left, right, bound, bound + 100 * jnp.finfo(dtype).eps * scale)
+    return Shared(fixed, goal, left, right, bound, bound + 100 * jnp.finfo(dtype).eps * scale)
 
 
 # A host compiles each of these once, and stops as soon as a start was good enough.
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _first_starts(plan: Plan, task: Task) -> tuple[Named, Named]:
+def _first_starts(plan: Plan, task: Shared) -> tuple[Named, Named]:
     """From the ends inwards, and the identity."""
     neutral = _neutral(plan, task)
     return _inwards(plan, neutral, task.left, task.right), neutral
@@ -232,7 +233,7 @@ def _random_start(plan: Plan, noise: Named) -> Named:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
-def _attempt(plan: Plan, task: Task, start: Named, sweeps: int) -> tuple[jax.Array, Named, Named]:
+def _attempt(plan: Plan, task: Shared, start: Named, sweeps: int) -> tuple[jax.Array, Named, Named]:
     """The distance that a start leads to, the elements of all families, and what they move the arrays to."""
     found = start if plan.solved else _descend(plan, start, task.left, task.right, sweeps)
     identity = plan.identity(jnp.result_type(*task.arrays.values()))
@@ -242,17 +243,17 @@ def _attempt(plan: Plan, task: Task, start: Named, sweeps: int) -> tuple[jax.Arr
     return jnp.where(jnp.isnan(distance), jnp.inf, distance), whole, moved
 
 
-def _neutral(plan: Plan, task: Task) -> Named:
+def _neutral(plan: Plan, task: Shared) -> Named:
     identity = plan.identity(jnp.result_type(*task.arrays.values()))
     return {block.name: identity[block.name] for block in plan.layout.blocks}
 
 
-def _noise(plan: Plan, task: Task, normal: Callable[..., Any]) -> Named:
+def _noise(plan: Plan, task: Shared, normal: Callable[..., Any]) -> Named:
     like = jax.eval_shape(lambda: _neutral(plan, task))
     return {b.name: normal(b.noise(like[b.name])).astype(task.bound.dtype) for b in plan.layout.blocks}
 
 
-def _from_host(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> Match:
+def _from_host(plan: Plan, task: Shared, key: jax.Array | None, count: int, sweeps: int) -> Match:
     # NumPy's numbers need no program.
     rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
     first, near = _first_starts(plan, task), float(task.near)
@@ -268,7 +269,7 @@ def _from_host(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps
     return Match(elements, moved, distance, bound, jnp.asarray(distances))
 
 
-def _from_device(plan: Plan, task: Task, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
+def _from_device(plan: Plan, task: Shared, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
     def unless(done: jax.Array, entry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, Named]]:
         def attempt() -> tuple[jax.Array, Named]:
             index, key = entry
@@ -297,7 +298,7 @@ def _inwards(plan: Plan, elements: Named, arrays: Named, reference: Named) -> Na
     return elements
 
 
-def _by_size(plan: Plan, block: Block, names: Sequence[str], arrays: Named, reference: Named) -> Named:
+def _by_size(plan: Plan, block: CompactPart, names: Sequence[str], arrays: Named, reference: Named) -> Named:
     """A permutation from the norms of slices over the axes that unknown elements mix."""
     total = 0.0
     for name in names:

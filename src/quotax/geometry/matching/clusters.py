@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.compact import Block, Touch
+from quotax.geometry.families.compact import CompactPart, Touch
 
 Named = dict[str, jax.Array]
 
@@ -28,12 +28,12 @@ numbers."""
 class Cluster:
     """A permutation, signs on the same axis, and blocks with one copy per index of that axis; any of them may lack."""
 
-    permutation: Block | None
-    signs: tuple[Block, ...]
-    copies: tuple[Block, ...]
+    permutation: CompactPart | None
+    signs: tuple[CompactPart, ...]
+    copies: tuple[CompactPart, ...]
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[CompactPart, ...]:
         """All members."""
         return (*([self.permutation] if self.permutation else ()), *self.signs, *self.copies)
 
@@ -58,13 +58,13 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class BlockOrder:
     """The blocks in the order in which they act, and the steps that improve some of them with the others fixed."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[CompactPart, ...]
     """Without shifts."""
 
-    def touching(self, name: str) -> list[Block]:
+    def touching(self, name: str) -> list[CompactPart]:
         """The blocks that touch a parameter."""
         return [block for block in self.blocks if name in block.touches]
 
@@ -75,7 +75,7 @@ class Layout:
         return array
 
     def around(
-        self, block: Block, name: str, elements: Mapping[str, jax.Array], arrays: Named, reference: Named
+        self, block: CompactPart, name: str, elements: Mapping[str, jax.Array], arrays: Named, reference: Named
     ) -> tuple[jax.Array, jax.Array]:
         """The parameter moved by what acts before the block, and the reference with what acts after it undone.
 
@@ -117,7 +117,7 @@ class Layout:
         return new
 
     def _evidence(
-        self, block: Block, names: Sequence[str], elements: Named, arrays: Named, reference: Named, hold: float
+        self, block: CompactPart, names: Sequence[str], elements: Named, arrays: Named, reference: Named, hold: float
     ) -> jax.Array:
         """`M` with objective `<g, M>`.
 
@@ -141,8 +141,8 @@ class Layout:
         block = cluster.permutation
         assert block is not None
         plain: list[str] = []
-        by_sign: dict[tuple[Block, ...], jax.Array] = {}
-        by_copy: dict[Block, jax.Array] = {}
+        by_sign: dict[tuple[CompactPart, ...], jax.Array] = {}
+        by_copy: dict[CompactPart, jax.Array] = {}
         flipped = any(touch.flip for touches in block.touches.values() for touch in touches)
         for name in names:
             if name not in block.touches:
@@ -183,7 +183,7 @@ class Layout:
         self, cluster: Cluster, names: Sequence[str], elements: Named, arrays: Named, reference: Named
     ) -> Named:
         """Signs of the same units: of all combinations the best, unit by unit."""
-        by_sign: dict[tuple[Block, ...], jax.Array] = {}
+        by_sign: dict[tuple[CompactPart, ...], jax.Array] = {}
         for name in names:
             signs = tuple(s for s in cluster.signs if name in s.touches)
             if signs and all(len(s.touches[name]) == 1 for s in signs):
@@ -200,27 +200,27 @@ class Layout:
 
 
 def _signings(
-    cluster: Cluster, by_sign: Mapping[tuple[Block, ...], jax.Array]
-) -> tuple[dict[Block, list[int]], list[dict[Block, int]]]:
+    cluster: Cluster, by_sign: Mapping[tuple[CompactPart, ...], jax.Array]
+) -> tuple[dict[CompactPart, list[int]], list[dict[CompactPart, int]]]:
     """All combinations of signs: by block, and one by one; the first changes nothing and wins ties."""
     used = [s for s in cluster.signs if any(s in signs for signs in by_sign)]
-    table: list[dict[Block, int]] = [
+    table: list[dict[CompactPart, int]] = [
         dict(zip(used, row, strict=True)) for row in itertools.product((1, -1), repeat=len(used))
     ]
     return {s: [row[s] for row in table] for s in used}, table
 
 
-def _product(signs: tuple[Block, ...], row: Mapping[Block, int]) -> int:
+def _product(signs: tuple[CompactPart, ...], row: Mapping[CompactPart, int]) -> int:
     product = 1
     for sign in signs:
         product *= row[sign]
     return product
 
 
-def clusters(blocks: Sequence[Block]) -> tuple[Cluster, ...]:
+def clusters(blocks: Sequence[CompactPart]) -> tuple[Cluster, ...]:
     """The permutations with their companions, groups of signs, then every block by itself that needs it."""
     found: list[Cluster] = []
-    taken: set[Block] = set()
+    taken: set[CompactPart] = set()
     for block in blocks:
         if block.kind != "permutation":
             continue
@@ -237,7 +237,7 @@ def clusters(blocks: Sequence[Block]) -> tuple[Cluster, ...]:
     return (*found, *(Cluster(None, (), (block,)) for block in singles))
 
 
-def _alone(block: Block, found: Sequence[Cluster]) -> bool:
+def _alone(block: CompactPart, found: Sequence[Cluster]) -> bool:
     """Whether no joint step does all that a step of the block alone would."""
     for cluster in found:
         if block in cluster.blocks:
@@ -245,11 +245,11 @@ def _alone(block: Block, found: Sequence[Cluster]) -> bool:
     return True
 
 
-def _same_units(block: Block, other: Block) -> bool:
+def _same_units(block: CompactPart, other: CompactPart) -> bool:
     return block.axes == other.axes and bool(set(block.touches) & set(other.touches))
 
 
-def _inside(block: Block, other: Block) -> bool:
+def _inside(block: CompactPart, other: CompactPart) -> bool:
     """Whether `other` has one copy per index that `block` permutes, on the parameters that both touch."""
     shared = set(block.touches) & set(other.touches)
     if other is block or block.axes[1] is not None or other.axes[1] != block.axes[0] or not shared:

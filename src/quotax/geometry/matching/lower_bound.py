@@ -18,16 +18,16 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.compact import Block, Touch
+from quotax.geometry.families.compact import CompactPart, Touch
 from quotax.geometry.linalg.named import Named
-from quotax.geometry.matching.clusters import Cluster, Layout
+from quotax.geometry.matching.clusters import BlockOrder, Cluster
 
 _SIDE_LIMIT = 1024
 """Singular values are used of matricisations whose smaller side is at most this."""
 
 
 def lower_bound(
-    layout: Layout, found: Sequence[Cluster], shifts: Sequence[Block], arrays: Named, reference: Named
+    layout: BlockOrder, found: Sequence[Cluster], shifts: Sequence[CompactPart], arrays: Named, reference: Named
 ) -> jax.Array:
     """No elements bring `arrays` closer to `reference` than this; both with fused axes apart."""
     left, right = _centred(layout, shifts, arrays, reference)
@@ -47,7 +47,7 @@ def lower_bound(
     return jnp.sqrt(total)
 
 
-def _centred(layout: Layout, shifts: Sequence[Block], arrays: Named, reference: Named) -> tuple[Named, Named]:
+def _centred(layout: BlockOrder, shifts: Sequence[CompactPart], arrays: Named, reference: Named) -> tuple[Named, Named]:
     """Both sides without the reach of translations; parameters are left out where other elements would mix it in.
 
     A shift along some axes of a parameter reaches what is constant along the others. Elements that act on the axes

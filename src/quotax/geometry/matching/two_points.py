@@ -17,15 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from quotax.geometry.canonical.gauge import Canonical, act, gauge
-from quotax.geometry.families.component import Family
+from quotax.geometry.canonical.acting import act
+from quotax.geometry.canonical.gauge import Canonical, gauge
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.matching.alignment import Match, Plan, match
 from quotax.geometry.matching.distance import TIMES, Distance, exactly, integrated
 from quotax.geometry.matching.logarithm import DENSE, Log, chord, seek, shoot
 from quotax.geometry.matching.patience import Patience
 from quotax.geometry.metrics.absorbed import Absorbed
-from quotax.geometry.metrics.metric import Metric, MovingFrame
+from quotax.geometry.metrics.metric import Metric
+from quotax.geometry.metrics.moving_frame import MovingFrame
 from quotax.geometry.paths.geodesic_equations import kempf_ness
 from quotax.geometry.projection.vertical import factors_at, horizontal
 

@@ -1,91 +1,26 @@
-r"""Gains absorbed into what reads them: the invariant metric where other symmetries depend on a gain.
+r"""The invariant metric where other symmetries depend on a gain: in the coordinates that absorb it (`absorption`).
 
-Behind a norm with gain `s` a rotation `R` of the stream moves the reader `U` to `U S R^T S^-1`, which is no isometry of
-anything simple. With $U' = U S$ and $\log |s|$ as coordinates the gain's own scaling is a shift of $\log |s|$ alone,
-and every other family acts on $U'$ and the other parameters as it would if there were no gain. The metric is the sum of
-that of a moving frame on those and of the squares of $d \log |s|$; the directions of the gain are vertical.
+It is the sum of the metric of a moving frame on the other parameters and of the squares of $d \log |s|$; the directions
+of the gain are vertical.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from quotax.artifacts import ArraySpec
+from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.gauge import gauge
-from quotax.geometry.families.component import Family, components
-from quotax.geometry.footing import Leading
+from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.families.component import components
+from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
-from quotax.geometry.metrics.metric import Metric, MovingFrame, Oriented
+from quotax.geometry.metrics.metric import Metric, Oriented
+from quotax.geometry.metrics.moving_frame import MovingFrame
 from quotax.geometry.paths.path import Path, moved
-from quotax.symmetry import Gain, gain_of, reads, without
-
-
-@dataclass(frozen=True, eq=False)
-class Absorption:
-    """The scalings with their gains, and the other families on what is left; compared by identity."""
-
-    scalings: tuple[tuple[Family, Gain], ...]
-    families: tuple[Family, ...]
-
-    @property
-    def gains(self) -> tuple[str, ...]:
-        """The parameters that are absorbed."""
-        return tuple(gain.name for _, gain in self.scalings)
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def apart(self, arrays: Named) -> tuple[Named, Named]:
-        """The other parameters with the gains absorbed, and the logarithms of the gains' sizes."""
-        logs = {name: jnp.log(jnp.abs(arrays[name])) for name in self.gains}
-        for family, gain in self.scalings:
-            arrays = family.act(arrays, arrays[gain.name] ** -gain.power)
-        return {name: array for name, array in arrays.items() if name not in logs}, logs
-
-    def together(self, gains: Named, rest: Named) -> Named:
-        """The parameters with these gains."""
-        arrays = rest | {name: jnp.ones_like(array) for name, array in gains.items()}
-        for family, gain in self.scalings:
-            arrays = family.act(arrays, gains[gain.name] ** gain.power)
-        return arrays
-
-    def held(self, arrays: Named) -> Named:
-        """The gains themselves."""
-        return {name: arrays[name] for name in self.gains}
-
-
-def absorption(families: Sequence[Family], unsettled: Mapping[str, str]) -> Absorption | None:
-    """How to absorb the gains that unsettled families depend on; nothing where there are none, or it does not help."""
-    wanted = {name for family in families if family.name in unsettled for name in reads(family.action)}
-    scalings: list[tuple[Family, Gain]] = []
-    for family in families:
-        found = next((g for name in sorted(wanted) if (g := gain_of(family.action, name)) is not None), None)
-        if found is not None and found.name not in {g.name for _, g in scalings}:
-            scalings.append((family, found))
-    if not scalings:
-        return None
-    absorbing = {family.name for family, _ in scalings}
-    gains = [found for _, found in scalings]
-    if any(found.name in other.weights for found in gains for other in gains):
-        return None
-    rest = []
-    for family in families:
-        if family.name not in absorbing:
-            action = without(family.action, gains)
-            if action is None:
-                return None
-            if action.entries:
-                rest.append(_on(family, action, {found.name for found in gains}))
-    return Absorption(tuple(scalings), tuple(rest))
-
-
-def _on(family: Any, action: Any, gains: set[str]) -> Family:
-    specs: tuple[ArraySpec, ...] = tuple(spec for spec in family.specs if spec.name not in gains)
-    return replace(family, action=action, specs=specs)
 
 
 class Absorbed(Metric):

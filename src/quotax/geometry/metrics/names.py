@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quotax.errors import GeometryError
+from quotax.geometry.canonical.absorption import absorption
 from quotax.geometry.canonical.gauge import gauge
 from quotax.geometry.families.compact import compact_blocks
-from quotax.geometry.families.component import Family
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_isometric
-from quotax.geometry.metrics.absorbed import Absorbed, absorption
-from quotax.geometry.metrics.metric import Dense, Euclidean, Metric, MovingFrame
+from quotax.geometry.metrics.absorbed import Absorbed
+from quotax.geometry.metrics.dense import Dense
+from quotax.geometry.metrics.euclidean import Euclidean
+from quotax.geometry.metrics.metric import Metric
+from quotax.geometry.metrics.moving_frame import MovingFrame
 from quotax.geometry.metrics.two_factor import Pairs
 
 METRICS = ("euclidean", "invariant", "pullback", "inv", "mix")

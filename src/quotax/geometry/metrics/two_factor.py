@@ -22,7 +22,8 @@ import jax.numpy as jnp
 
 from quotax.errors import GeometryError
 from quotax.geometry.canonical.balance import axis_gram, is_pair, spectral
-from quotax.geometry.families.component import Family, components
+from quotax.geometry.families.component import components
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import short_sides, sides
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import each
@@ -33,7 +34,7 @@ from quotax.geometry.projection.vertical import factors_at, vertical
 from quotax.symmetry import Term
 
 
-class Block(NamedTuple):
+class TwoSides(NamedTuple):
     """What a two-factor block knows at a base point: both Gram matrices, and the whitening of each side."""
 
     left: jax.Array
@@ -122,12 +123,12 @@ class Pairs(Metric):
             paths.append(moved(pair(stack(arrays), stack(v)), back))
         return joined(*paths)
 
-    def _generator(self, family: Family, block: Block, arrays: Named, v: Named) -> jax.Array:
+    def _generator(self, family: Family, block: TwoSides, arrays: Named, v: Named) -> jax.Array:
         """The algebra element of the vertical part; turned around where the action is `g^T A`."""
         xi = self._turned_generator(family, block, arrays, v)
         return jnp.swapaxes(xi, -1, -2) if sides(family)[0][0].transposed else xi
 
-    def _turned_generator(self, family: Family, block: Block, arrays: Named, v: Named) -> jax.Array:
+    def _turned_generator(self, family: Family, block: TwoSides, arrays: Named, v: Named) -> jax.Array:
         left, right = (_contracted(family, terms, v, arrays) for terms in sides(family))
         if family.group.layout != "matrix":
             return 0.5 * (left / block.left - right / block.right)
@@ -195,11 +196,11 @@ def _columns(family: Family, term: Term, array: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _prepare(metric: Pairs, arrays: Named) -> tuple[list[Block], Any]:
+def _prepare(metric: Pairs, arrays: Named) -> tuple[list[TwoSides], Any]:
     return [_block(metric.name, family, arrays) for family in metric.pairs], factors_at(metric.others, arrays)
 
 
-def _block(kind: str, family: Family, arrays: Named) -> Block:
+def _block(kind: str, family: Family, arrays: Named) -> TwoSides:
     left, right = (axis_gram(family, terms, arrays) for terms in sides(family))
     inverse = lambda x: 1 / _root(x)
     if kind == "inv":
@@ -209,10 +210,10 @@ def _block(kind: str, family: Family, arrays: Named) -> Block:
         there = spectral(family, right, _root), spectral(family, left, _root)
         back = spectral(family, right, inverse), spectral(family, left, inverse)
     if family.group.layout != "matrix":
-        return Block(left, right, there, back, left * right, left)
+        return TwoSides(left, right, there, back, left * right, left)
     root = spectral(family, left, _root)
     values, vectors = each(jnp.linalg.eigh, root @ right @ root)
-    return Block(left, right, there, back, values, vectors)
+    return TwoSides(left, right, there, back, values, vectors)
 
 
 def _root(x: jax.Array) -> jax.Array:

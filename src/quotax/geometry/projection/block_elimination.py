@@ -28,7 +28,7 @@ _LITTLE_WORK = 2**31
 
 
 @dataclass(frozen=True)
-class Step:
+class Eliminated:
     """One elimination: the family, whether its block is a diagonal by then, and the families it is tied to by then."""
 
     index: int
@@ -45,10 +45,10 @@ class Elimination(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class EliminationOrder:
     """The order of elimination, and about how many multiplications it takes."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Eliminated, ...]
     work: int
 
 
@@ -59,7 +59,7 @@ def quick(part: Component) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def plan(part: Component) -> Plan | None:
+def plan(part: Component) -> EliminationOrder | None:
     """A plan, or nothing where the component is not of this kind or the blocks would be too large."""
     pieces = gram.structure(part)
     sizes = [family.dimension for family in part.families]
@@ -74,7 +74,7 @@ def plan(part: Component) -> Plan | None:
         if piece.row != piece.column:
             ties[piece.row].add(piece.column)
             ties[piece.column].add(piece.row)
-    steps: list[Step] = []
+    steps: list[Eliminated] = []
     left, entries, work = set(range(len(sizes))), 0, 0
 
     def cost(i: int) -> int:
@@ -85,12 +85,12 @@ def plan(part: Component) -> Plan | None:
         i = min(left, key=cost)
         work += cost(i)
         entries += sizes[i] * (sum(sizes[j] for j in ties[i]) + (0 if diagonal[i] else sizes[i]))
-        steps.append(Step(i, diagonal[i], tuple(sorted(ties[i]))))
+        steps.append(Eliminated(i, diagonal[i], tuple(sorted(ties[i]))))
         left.remove(i)
         for j in ties[i]:
             diagonal[j] = False
             ties[j] = (ties[j] | ties[i]) - {i, j}
-    return Plan(tuple(steps), work) if entries <= _MOST_ENTRIES and work <= _MOST_WORK else None
+    return EliminationOrder(tuple(steps), work) if entries <= _MOST_ENTRIES and work <= _MOST_WORK else None
 
 
 def factor(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], accurate: bool = False) -> Elimination:
@@ -143,7 +143,7 @@ def solve(part: Component, factored: Elimination, right: Mapping[str, jax.Array]
     }
 
 
-def _steps(part: Component) -> tuple[Step, ...]:
+def _steps(part: Component) -> tuple[Eliminated, ...]:
     found = plan(part)
     assert found is not None
     return found.steps

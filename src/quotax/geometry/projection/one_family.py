@@ -34,7 +34,7 @@ DENSE_BLOCK = 2048
 
 
 @dataclass(frozen=True)
-class Block:
+class ClosedForm:
     """How the diagonal block of a family is inverted; `exact` unless some of its pieces were left out."""
 
     index: int
@@ -56,25 +56,25 @@ class Inverse(NamedTuple):
     rank: jax.Array | None = None
 
 
-def block(part: Component, index: int) -> Block:
+def block(part: Component, index: int) -> ClosedForm:
     """The closed form that the block of one family has."""
     found = gram.structure(part)
     family = part.families[index]
     if found is None:
-        return Block(index, "identity", False)
+        return ClosedForm(index, "identity", False)
     own = [piece for piece in found if piece.row == piece.column == index]
     if all(piece.diagonal for piece in own) and family.group.free:
-        return Block(index, "numbers", True)
+        return ClosedForm(index, "numbers", True)
     sided = [piece for piece in own if piece.side()]
     whole = len(sided) == len(own)
     if family.group.layout == "matrix" and sided and (whole or family.dimension > DENSE_BLOCK):
-        return Block(index, "pairs" if family.group.paired else "matrices", whole)
+        return ClosedForm(index, "pairs" if family.group.paired else "matrices", whole)
     if family.dimension <= DENSE_BLOCK:
-        return Block(index, "dense", True)
-    return Block(index, "identity", False)
+        return ClosedForm(index, "dense", True)
+    return ClosedForm(index, "identity", False)
 
 
-def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], block: Block) -> Inverse:
+def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], block: ClosedForm) -> Inverse:
     """The inverse of a family's block, from the tensors of the Gram operator; nothing here is differentiated."""
     found = gram.structure(part) or ()
     own = [

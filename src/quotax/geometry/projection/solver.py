@@ -174,14 +174,6 @@ def slowest(part: Component, factored: Factor) -> jax.Array | None:
     return None if weights is None else jnp.sqrt(jnp.max(weights, initial=0))
 
 
-def solve_flat(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: jax.Array) -> jax.Array:
-    """The same in flat coordinates."""
-    # `flat` is the transpose of `elements`, so that `elements` of a covector is one, up to the squares of the basis.
-    squares = part.flat(part.elements(jnp.ones(part.dimension, right.dtype)))
-    found = solve(part, factored, arrays, part.elements(right / squares))
-    return part.flat(found) / squares
-
-
 def split(
     part: Component, factored: Factor, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> tuple[Named, Named]:
