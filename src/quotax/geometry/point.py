@@ -129,7 +129,7 @@ class Point:
         They bend along orbits where they stay among canonical representatives; an invariant function has a slope that
         vanishes there. Its second derivative along a geodesic is then that along the straight line. Outside of jit.
         """
-        if not self._metric.bends_along_orbits:
+        if not self._metric.tangent:
             return False
         share = self._once("share_along", self._vectors(slope, "slope", "bends_along(slope)"))
         return float(share) <= _ROUNDING * float(jnp.finfo(share.dtype).eps)

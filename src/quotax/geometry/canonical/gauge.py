@@ -174,10 +174,6 @@ class Gauge:
             last = rest
         return None
 
-    @once
-    def _swept(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
-        return self._sweep(arrays)
-
     def _by_newton(self, start: Named) -> tuple[Named, Elements, Any]:
         """Until the moments are rounding, and one step more."""
         now = self._started(start)
@@ -219,10 +215,6 @@ class Gauge:
         yes = jnp.asarray(True)
         return Canonical(start, shifts, {}, jnp.asarray(self.balanced), yes, yes, shrunk)
 
-    @once
-    def _shifts_out(self, arrays: Named) -> tuple[Named, Elements, Named]:
-        return self._without_shifts(arrays)
-
     def _sweep(self, arrays: Named) -> tuple[Named, dict[str, Balancing]]:
         """One closed form for each family, and for each of its copies whether it was exact."""
         found: dict[str, Balancing] = {}
@@ -257,10 +249,6 @@ class Gauge:
         elements = {name: chosen(exact[name], g, identities[name]) for name, g in elements.items()}
         return self._at(act(self.linear, arrays, elements), elements)
 
-    @functools.partial(jax.jit, static_argnums=0)
-    def _started(self, arrays: Named) -> Descent:
-        return self._start(arrays)
-
     # --- Newton's method
 
     def _tolerance(self, arrays: Named) -> float:
@@ -276,10 +264,6 @@ class Gauge:
         there = self._at(*self._move(now.arrays, now.elements, direction, damping))
         better = there.value <= now.value + self._tolerance(now.arrays) * self._square(now.arrays)
         return there, better & jnp.isfinite(there.rest)
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def _step(self, factors: Any, now: Descent, damping: Any) -> tuple[Descent, jax.Array]:
-        return self._trial(factors, now, damping)
 
     def _iterate(self, start: Descent) -> Descent:
         tolerance = self._tolerance(start.arrays)
@@ -302,10 +286,6 @@ class Gauge:
         closed = self._closed(before, after.arrays)
         reached = (after.rest <= 100 * self._tolerance(before)) & closed
         return reached & self.balanced, reached, closed
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def _judgement(self, before: Named, after: Descent) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return self._judged(before, after)
 
     def _newton(self, factors: Any, at: Named, rests: list[Elements], *, far: bool = False) -> Elements:
         """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust.
@@ -392,6 +372,11 @@ class Gauge:
                 answers.append(_kernel(part, after) <= _kernel(part, before))
         return functools.reduce(jnp.logical_and, answers)
 
+    # --- the host's steps, one program each
+
+    _swept, _shifts_out = once(_sweep), once(_without_shifts)
+    _started, _step, _judgement = (jax.jit(f, static_argnums=0) for f in (_start, _trial, _judged))
+
 
 def _lost(old: tuple[Any, Any], new: tuple[Any, Any], tolerance: float) -> Any:
     """Whether more eigenvalues have vanished on a side than had on both before."""
@@ -473,7 +458,7 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     linear = [family for family in linear if family.name not in unsettled]
     excluded: set[str] = set()
     while True:
-        restricted = [restrict(family, excluded) for family in linear]
+        restricted = [restrict(family, lambda t, out=frozenset(excluded): t.target not in out) for family in linear]
         dropped: set[str] = set()
         for family in restricted:
             dropped |= uninformative(family) if unique else set()
@@ -481,7 +466,7 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
             break
         excluded |= dropped
     for family in restricted if unique else ():
-        if not family.kept or hopeless(family):
+        if not family.terms or hopeless(family):
             unsettled[family.name] = "its axis is longer than what reads and writes it together can fix"
     kept = [family for family in restricted if family.name not in unsettled]
     characters = {family.name: sign for family in kept if (sign := one_sided(family))}

@@ -25,15 +25,13 @@ $R(X,Y)Z = \mathrm{hor}\,R^{above}(X,Y)Z + 2 A_Z A_X Y - A_X A_Y Z + A_Y A_X Z$ 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.conserved import gradient_part
 from quotax.geometry.linalg.named import Named, add, dot, ravel, unravel
 from quotax.geometry.projection import gram, solver
 from quotax.geometry.projection.vertical import factors_at, vertical
@@ -85,22 +83,6 @@ def flat_integrability(parts: Parts, arrays: Named, x: Named, e: Named) -> Named
     change = jax.jvp(lambda a: _vertical(parts, a, e), (arrays,), (x,))[1]
     along = _vertical(parts, arrays, change)
     return {name: change[name] - 2 * along[name] for name in e}
-
-
-def self_adjoint(families: Sequence[Any]) -> bool:
-    """Whether the flat formula holds at a balanced representative of these families.
-
-    Each is linear with an algebra that holds the transposed of its generators' matrices, or a shift by constants. A
-    shift that a weight carries is neither: its horizontal vectors are not tangent to the balanced representatives.
-    """
-    return all(_fits(family) for family in families if family.group.continuous)
-
-
-def _fits(family: Any) -> bool:
-    if not family.terms:
-        return False
-    shifts = [term.source is None for term in family.terms]
-    return all(shifts) or (not any(shifts) and gradient_part(tuple(family.terms)) != "none")
 
 
 def _vertical(parts: Parts, arrays: Named, v: Named) -> Named:

@@ -177,6 +177,19 @@ def compact_blocks(families: Sequence[Family]) -> tuple[CompactPart, ...]:
     return tuple(block for block in map(_block, families) if block is not None)
 
 
+def unusable(families: Sequence[Family]) -> dict[str, str]:
+    """The discrete families that the metrics by name and the alignment cannot use, with the reasons."""
+    found = {block.name: block for block in compact_blocks(families)}
+    reasons = {}
+    for family in families:
+        if family.name not in found:
+            reasons[family.name] = "its action does not permute indices or change signs, one axis at a time"
+        elif found[family.name].carried:
+            targets = ", ".join(found[family.name].carried)
+            reasons[family.name] = f"it carries other parameters into {targets}, which is no isometry of a named metric"
+    return reasons
+
+
 def _block(family: Family) -> CompactPart | None:
     group, kind, terms = family.group, family.group.freedom, family.action.touches
     if kind is None or terms is None:

@@ -6,7 +6,7 @@ These are facts of structure and size alone; nothing here looks at the parameter
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,52 +21,19 @@ class Restricted:
     """A family of which only some terms are looked at; its finite action is the whole one."""
 
     family: Family
-    kept: tuple[Term, ...]
-
-    @property
-    def name(self) -> str:
-        """That of the family."""
-        return self.family.name
-
-    @property
-    def action(self) -> Action:
-        """That of the family."""
-        return self.family.action
-
-    @property
-    def specs(self) -> tuple[ArraySpec, ...]:
-        """Those of the family."""
-        return self.family.specs
-
-    @property
-    def group(self) -> Group:
-        """That of the family."""
-        return self.family.group
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """Those of the family."""
-        return self.family.sizes
-
-    @property
-    def dimension(self) -> int:
-        """That of the family."""
-        return self.family.dimension
-
-    @property
-    def terms(self) -> tuple[Term, ...] | None:
-        """The kept ones."""
-        return self.kept
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """Those of the family."""
-        return self.family.splits
+    terms: tuple[Term, ...]
+    name: str
+    action: Action
+    specs: tuple[ArraySpec, ...]
+    group: Group
+    sizes: Mapping[str, int]
+    dimension: int
+    splits: Mapping[str, tuple[int, ...]]
 
     @property
     def moved(self) -> tuple[str, ...]:
         """The targets of the kept terms."""
-        return tuple(dict.fromkeys(term.target for term in self.kept))
+        return tuple(dict.fromkeys(term.target for term in self.terms))
 
     def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
         """The finite action."""
@@ -114,9 +81,10 @@ def sides(family: Family) -> tuple[list[Term], list[Term]]:
     return [t for t in own if t.coefficient > 0], [t for t in own if t.coefficient < 0]
 
 
-def restrict(family: Family, excluded: set[str]) -> Restricted:
-    """The family without its terms on excluded parameters."""
-    return Restricted(family, tuple(term for term in family.terms or () if term.target not in excluded))
+def restrict(family: Family, kept: Callable[[Term], bool]) -> Restricted:
+    """The family with some of its terms."""
+    f, terms = family, tuple(filter(kept, family.terms or ()))
+    return Restricted(f, terms, f.name, f.action, f.specs, f.group, f.sizes, f.dimension, f.splits)
 
 
 def whole(family: Family) -> Family:

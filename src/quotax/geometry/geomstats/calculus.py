@@ -16,13 +16,9 @@ import jax.numpy as jnp
 
 from quotax.geometry.curvature import riemann as cv
 from quotax.geometry.curvature.transport import (
-    carried,
-    curvature_derivative,
     derivative_above,
-    transport,
-    transport_above,
 )
-from quotax.geometry.linalg.named import Named
+from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.matching.logarithm import Log, shoot
 from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.quotient import Quotient
@@ -39,16 +35,11 @@ class Calculus:
 
     def named(self, vector: jax.Array) -> Named:
         """The arrays of a flat vector."""
-        arrays, start = {}, 0
-        for name, shape in self.shapes.items():
-            stop = start + math.prod(shape)
-            arrays[name] = vector[start:stop].reshape(shape)
-            start = stop
-        return arrays
+        return unravel(self.shapes, vector, self.shapes)
 
     def flat(self, arrays: Named) -> jax.Array:
         """The flat vector of arrays."""
-        return jnp.concatenate([jnp.ravel(arrays[name]) for name in self.shapes])
+        return ravel(arrays, self.shapes)
 
     def horizontal(self, v: jax.Array, p: jax.Array) -> jax.Array:
         """The horizontal projection."""
@@ -142,7 +133,7 @@ class Above(Tangents):
         return self.flat(found.vector), found.ok
 
     def _end(self, v: Named, arrays: Named, *, forward: bool = False) -> tuple[jax.Array, jax.Array]:
-        path = Metric.path(self.metric, self.metric.prepare(arrays), arrays, v, forward=forward)
+        path = self.metric.path_above(self.metric.prepare(arrays), arrays, v, forward=forward)
         return self.flat(path.end), path.exit_time
 
     def curvature(self, x: jax.Array, y: jax.Array, z: jax.Array, p: jax.Array) -> jax.Array:
@@ -161,7 +152,7 @@ class Above(Tangents):
         """Parallel transport to the end of the geodesic along `direction`."""
         if self.metric.euclidean:
             return v
-        return self.flat(transport_above(self.metric, self._above, *(self.named(w) for w in (p, direction, v))))
+        return self.flat(self.metric.transport_above(self._above, *(self.named(w) for w in (p, direction, v))))
 
     @functools.cached_property
     def _above(self) -> cv.Riemannian:
@@ -212,15 +203,16 @@ class Below(Tangents):
 
     def curvature_derivative(self, h: jax.Array, x: jax.Array, y: jax.Array, z: jax.Array, p: jax.Array) -> jax.Array:
         """The covariant derivative of the curvature."""
-        return self.flat(curvature_derivative(self.metric, *(self.named(v) for v in (p, h, x, y, z))))
+        return self.flat(self.metric.curvature_derivative(*(self.named(v) for v in (p, h, x, y, z))))
 
     def transport(self, v: jax.Array, direction: jax.Array, p: jax.Array) -> jax.Array:
         """Parallel transport to the end of the geodesic along `direction`."""
-        return self.flat(transport(self.metric, self.named(p), self.named(direction), self.named(v)))
+        return self.flat(self.metric.transport(self.named(p), self.named(direction), self.named(v)))
 
     def carried(self, v: jax.Array, q: jax.Array, p: jax.Array) -> jax.Array:
         """A vector at `p` moved by the element that brings `p` closest to `q`."""
-        return self.flat(carried(self.space._between, self.named(p), self.named(q), self.named(v))[1])
+        point = self.named(p)
+        return self.flat(jax.jvp(self.space._between.mover(point, self.named(q)), (point,), (self.named(v),))[1])
 
     def integrability(self, x: jax.Array, e: jax.Array, p: jax.Array) -> jax.Array:
         """O'Neill's tensor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -39,17 +40,18 @@ def add(a: Mapping[str, jax.Array], factor: jax.Array | float, b: Mapping[str, j
     return {name: a[name] + factor * b[name] for name in a}
 
 
-def ravel(v: Mapping[str, jax.Array]) -> jax.Array:
-    """All entries in one vector, the arrays in the order of their names."""
-    return jnp.concatenate([jnp.ravel(v[name]) for name in sorted(v)])
+def ravel(v: Mapping[str, jax.Array], order: Iterable[str] | None = None) -> jax.Array:
+    """All entries in one vector, the arrays in this order, or in that of their names."""
+    return jnp.concatenate([jnp.ravel(v[name]) for name in (sorted(v) if order is None else order)])
 
 
-def unravel(like: Mapping[str, Any], vector: jax.Array) -> Named:
-    """The arrays of a vector that `ravel` made, of the shapes of `like`."""
+def unravel(like: Mapping[str, Any], vector: jax.Array, order: Iterable[str] | None = None) -> Named:
+    """The arrays of a vector that `ravel` made, of the shapes of `like`, which may hold arrays or shapes."""
     result, start = {}, 0
-    for name in sorted(like):
-        result[name] = vector[start : start + like[name].size].reshape(like[name].shape)
-        start += like[name].size
+    for name in sorted(like) if order is None else order:
+        shape = getattr(like[name], "shape", like[name])
+        stop = start + math.prod(shape)
+        result[name], start = vector[start:stop].reshape(shape), stop
     return result
 
 

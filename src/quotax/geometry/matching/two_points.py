@@ -17,18 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.acting import act
 from quotax.geometry.canonical.gauge import Canonical, gauge
-from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.matching.alignment import Match, Plan, match
 from quotax.geometry.matching.distance import TIMES, Distance, exactly, integrated
 from quotax.geometry.matching.logarithm import DENSE, Log, chord, seek, shoot
 from quotax.geometry.matching.patience import Patience
-from quotax.geometry.metrics.absorbed import Absorbed
-from quotax.geometry.metrics.metric import Metric
-from quotax.geometry.metrics.moving_frame import MovingFrame
-from quotax.geometry.paths.geodesic_equations import kempf_ness
+from quotax.geometry.metrics.metric import Aim, Metric
 from quotax.geometry.projection.vertical import factors_at, horizontal
 
 
@@ -57,10 +54,10 @@ class Alignment:
 class Between:
     """Alignment, logarithm and distance in one metric; compared by identity."""
 
-    def __init__(self, families: tuple[Family, ...], metric: Metric) -> None:
+    def __init__(self, metric: Metric) -> None:
         """Plan the search once."""
-        self.metric = metric
-        self.gauge = metric.gauge if isinstance(metric, MovingFrame) else gauge(families, unique=True)
+        self.metric, families = metric, metric.families
+        self.gauge = metric.gauge or gauge(families, unique=True)
         self.plan = Plan(families)
         turning = tuple(f for f in families if f.group.continuous)
         self.turning = Plan(turning) if any(block for block in Plan(turning).blocks) else None
@@ -97,10 +94,8 @@ class Between:
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.flat:
             found = chord(here.arrays, closest, self._horizontal)
-        elif isinstance(self.metric, MovingFrame) and self.metric.tangent:
-            found = self._among_canonical(arrays, here, closest, patience)
         else:
-            found = self._anywhere(arrays, here, closest, patience)
+            found = self._shot(self.metric.aim(arrays, here), here, closest, patience)
         return found._replace(attained=here.reached & there.reached)
 
     # --- how far it is
@@ -108,17 +103,12 @@ class Between:
     @functools.cached_property
     def flat(self) -> bool:
         """Whether the metric is the Euclidean one of what is left without the shifts."""
-        return self.metric.euclidean or (self.tangent and not self.gauge.parts)
-
-    @functools.cached_property
-    def tangent(self) -> bool:
-        """Whether horizontal vectors at canonical representatives are tangent to these."""
-        return isinstance(self.metric, MovingFrame) and self.metric.tangent
+        return self.metric.euclidean or (self.metric.tangent and not self.gauge.parts)
 
     @functools.cached_property
     def unbounded(self) -> str:
         """Why no bound below a distance is known, where that is so."""
-        if not self.flat and not self.tangent:
+        if not self.flat and not self.metric.tangent:
             return f"chords say nothing about the {self.metric.name} metric of these families"
         return f"no element of {', '.join(self.plan.unsearched)} was searched" if self.plan.unsearched else ""
 
@@ -132,7 +122,8 @@ class Between:
             times, traced = TIMES.astype(found.distance.dtype), isinstance(found.distance, Tracer)
             # NumPy's arithmetic needs no program.
             start, goal = (tree if traced else jax.tree.map(np.asarray, tree) for tree in (start, found.arrays))
-            speed = functools.partial(self._speed, start, {name: goal[name] - a for name, a in start.items()})
+            along = {name: goal[name] - a for name, a in start.items()}
+            speed = lambda t: self.metric.speed({name: a + t * along[name] for name, a in start.items()}, along)
             if traced:
                 speeds, sound = jax.lax.map(speed, jnp.asarray(times))
             else:
@@ -148,26 +139,6 @@ class Between:
         reason = f"{above}; {self.unbounded or 'no element aligns them better than lower'}"
         return Distance(lower, upper, length.value, chord, jnp.asarray(self.flat), reached[0] & reached[1], reason)
 
-    def _speed(self, start: Named, along: Named, t: Any) -> tuple[jax.Array, jax.Array]:
-        """The speed of `start + t along` at time `t`, and whether it is to be trusted."""
-        point = {name: a + t * along[name] for name, a in start.items()}
-        if not isinstance(self.metric, MovingFrame):
-            speed = self._speed_at(None, point, along)
-            return speed, jnp.isfinite(speed)
-        found = self.gauge.canonical(point)
-        return self._speed_at(found, point, along), found.reached
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def _speed_at(self, found: Canonical | None, point: Named, along: Named) -> jax.Array:
-        metric = self.metric
-        if not isinstance(metric, MovingFrame):
-            data = metric.prepare(point)
-            return norm(metric.whiten(data, point, metric.horizontal(data, point, along)))
-        assert found is not None
-        frame = metric.frame(found)
-        there = metric.whiten(frame, point, along)
-        return norm(horizontal(metric.parts, frame.factors, found.arrays, there))
-
     def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
         """The action of the element that brings `arrays` closest to `reference`."""
         there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
@@ -179,34 +150,27 @@ class Between:
 
         return move
 
-    def _among_canonical(self, arrays: Named, here: Canonical, closest: Named, patience: Patience | None) -> Log:
-        metric = self.metric
-        assert isinstance(metric, MovingFrame)
-        start = {name: closest[name] - a for name, a in here.arrays.items()}
-
-        def end(w: Named, *, forward: bool = False) -> Named:
-            return _inside(kempf_ness(metric.parts, here.arrays, w, watch=False, forward=forward))
-
-        near = lambda e: self._near(closest, e)
-        frame = metric.frame(here)
-        level = functools.partial(horizontal, metric.parts, frame.factors, here.arrays)
-        found = _shot(end, near, self._horizontal, here.arrays, start, level, patience)
-        return found._replace(vector=metric.unwhiten(frame, arrays, found.vector))
-
-    def _anywhere(self, arrays: Named, here: Canonical, closest: Named, patience: Patience | None) -> Log:
-        metric = self.metric
-        data = metric.prepare(arrays)
-        level = functools.partial(metric.horizontal, data, arrays)
-        project = lambda point, v: metric.horizontal(metric.prepare(point), point, v)
+    def _shot(self, aim: Aim, here: Canonical, closest: Named, patience: Patience | None) -> Log:
+        """By the host while there is patience, or in one program."""
 
         def near(e: Named) -> Named:
+            if aim.canonical:
+                return self._near(closest, e)
             there = self.gauge.canonical(e)
             return self._back(there, self._near(closest, there.arrays))
 
-        end = lambda w, forward=False: _inside(metric.path(data, arrays, w, forward=forward))
-        target = self._back(here, closest)
-        start = {name: target[name] - a for name, a in arrays.items()}
-        return _shot(end, near, project, arrays, level(start), level, patience)
+        def end(w: Named, *, forward: bool = False) -> Named:
+            path = aim.path(w, forward=forward)
+            return {name: jnp.where(path.ok, a, jnp.nan) for name, a in path.end.items()}
+
+        goal = closest if aim.canonical else self._back(here, closest)
+        start = {name: goal[name] - a for name, a in aim.base.items()}
+        start, ahead = start if aim.canonical else aim.level(start), functools.partial(end, forward=True)
+        if patience is None:
+            found = shoot(end, near, aim.project, aim.base, start, forward=ahead, at_base=aim.level, dense=DENSE)
+        else:
+            found = seek(ahead, near, aim.project, aim.base, start, aim.level, patience=patience)
+        return found._replace(vector=aim.back(found.vector))
 
     def _near(self, closest: Named, e: Named) -> Named:
         """The target's representative next to `e`: the discrete element stays what it is."""
@@ -222,10 +186,9 @@ class Between:
 class BetweenAbsorbed:
     """The same where gains are absorbed: between the other parameters, at the gains of one of the points."""
 
-    def __init__(self, metric: Absorbed) -> None:
-        """Plan the search among the other parameters once."""
-        self.absorbed = metric.absorbed
-        self.others = Between(metric.absorbed.families, metric.frame)
+    def __init__(self, absorbed: Absorption, others: Between) -> None:
+        """Of what is left without the gains."""
+        self.absorbed, self.others = absorbed, others
 
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
         """As `Between.aligned`."""
@@ -256,17 +219,10 @@ class BetweenAbsorbed:
         return tuple(self.absorbed.apart(point)[0] for point in points)
 
 
-def between(families: tuple[Family, ...], metric: Metric) -> Between | BetweenAbsorbed:
-    """Alignment, logarithm and distance of these families in one metric."""
-    return BetweenAbsorbed(metric) if isinstance(metric, Absorbed) else Between(families, metric)
-
-
-def _shot(end: Any, near: Any, project: Any, base: Named, start: Named, level: Any, patience: Patience | None) -> Log:
-    """By the host while there is patience, or in one program."""
-    ahead = functools.partial(end, forward=True)
-    if patience is None:
-        return shoot(end, near, project, base, start, forward=ahead, at_base=level, dense=DENSE)
-    return seek(ahead, near, project, base, start, level, patience=patience)
+def between(metric: Metric) -> Between | BetweenAbsorbed:
+    """Alignment, logarithm and distance in a metric."""
+    others = Between(metric.core)
+    return others if metric.absorbed is None else BetweenAbsorbed(metric.absorbed, others)
 
 
 def _ordered(one: Named, two: Named) -> tuple[Named, Named]:
@@ -277,7 +233,3 @@ def _ordered(one: Named, two: Named) -> tuple[Named, Named]:
         return one, two
     squares = [sum(float(np.sum(np.square(a, dtype=float))) for a in arrays.values()) for arrays in (one, two)]
     return (two, one) if squares[0] > squares[1] else (one, two)
-
-
-def _inside(path: Any) -> Named:
-    return {name: jnp.where(path.ok, a, jnp.nan) for name, a in path.end.items()}

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.canonical.absorption import Absorption
+from quotax.geometry.canonical.absorption import Absorption, absorption
 from quotax.geometry.canonical.gauge import gauge
 from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.families.component import components
@@ -26,6 +26,8 @@ from quotax.geometry.paths.path import Path, moved
 class Absorbed(Metric):
     """A moving frame in the coordinates that absorb the gains, and the squares of the gains' relative changes."""
 
+    absorbed: Absorption
+
     def __init__(self, families: Sequence[Family], absorbed: Absorption, *, pullback: bool) -> None:
         """Keep what is static."""
         others = absorbed.families
@@ -34,6 +36,31 @@ class Absorbed(Metric):
         self.name = self.frame.name
         self.families = tuple(families)
         self.parts = components(families)
+
+    @property
+    def core(self) -> MovingFrame:
+        """The frame of the other parameters."""
+        return self.frame
+
+    def suspects(self, families: Sequence[Family]) -> list[str]:
+        """Those of the frame."""
+        return self.frame.suspects(self.frame.families)
+
+    @property
+    def absorbing(self) -> list[str]:
+        """The steps for the gains, and what the others are in the coordinates that absorb them."""
+        steps = [
+            "lemma (gains): with a gain s -> g s absorbed into what its scaling moves besides, and log |s| beside it, "
+            "as coordinates, the scaling adds to log |s| alone; the others act on the rest as below: s cancels there"
+        ]
+        for family, gain in self.absorbed.scalings:
+            steps.append(f"{family.name}: {gain.name} is absorbed into {', '.join(gain.weights) or 'nothing'}")
+        for family in self.absorbed.families:
+            entries = family.action.entries
+            texts = ", ".join(f"{e.name}[{','.join(map(str, e.indices))}] -> {e.expression}" for e in entries)
+            if any(gain.weights.keys() & set(family.moved) for _, gain in self.absorbed.scalings):
+                steps.append(f"{family.name}: there {texts}")
+        return steps
 
     def prepare(self, arrays: Named) -> Any:
         """The frame of the other parameters."""
@@ -112,3 +139,12 @@ class Absorbed(Metric):
     def _back(self, gains: Named, rest: Named, change: Named, along: Named) -> Named:
         """A vector in the coordinates, `change` in the gains themselves, as one at the parameters."""
         return jax.jvp(self.absorbed.together, (gains, rest), (change, along))[1]
+
+
+def invariant(families: Sequence[Family], *, pullback: bool) -> Metric:
+    """The moving frame; in coordinates that absorb gains, where families depend on these."""
+    found = gauge(families, unique=True)
+    absorbed = absorption(families, found.unsettled) if found.unsettled else None
+    if absorbed is not None and len(gauge(absorbed.families, unique=True).unsettled) < len(found.unsettled):
+        return Absorbed(families, absorbed, pullback=pullback)
+    return MovingFrame(families, found, pullback=pullback)

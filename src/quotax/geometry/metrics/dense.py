@@ -23,6 +23,7 @@ class Dense(Metric):
         """Keep the function `(params, tangent, tangent) -> number`."""
         self.name = getattr(function, "__name__", "metric")
         self.function = function
+        self.families = tuple(families)
         self.parts = components(families)
 
     def prepare(self, arrays: Named) -> jax.Array:
@@ -40,6 +41,10 @@ class Dense(Metric):
     def vertical(self, data: jax.Array, arrays: Named, v: Named) -> Named:
         """By the fields' own matrix."""
         return vertical_by_matrix(self.parts, lambda w: self.whiten(data, arrays, w), arrays, v)
+
+    def suspects(self, families: Sequence[Family]) -> list[str]:
+        """All: nothing is known of a function."""
+        return [family.name for family in families]
 
 
 @functools.partial(jax.jit, static_argnums=0)

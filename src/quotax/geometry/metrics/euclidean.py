@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 
 from quotax.geometry.canonical.orientation import orientation
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
+from quotax.geometry.curvature.transport import Line, flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
 from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
-from quotax.geometry.metrics.metric import Metric, Oriented
+from quotax.geometry.metrics.metric import Metric, Oriented, less
 from quotax.geometry.paths.path import Path, straight
 from quotax.geometry.projection.vertical import factors_at, horizontal, left_vertical, vertical
 
@@ -80,3 +82,10 @@ class Euclidean(Metric):
     def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
         """By O'Neill's formula."""
         return flat_sectional(self.parts, arrays, x, y)
+
+    def _curvature_change(self, data: Any, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+        change = flat_derivative(self.parts, arrays, h, x, y, z)
+        return less(change, self.vertical(data, arrays, change))
+
+    def _transported(self, data: Any, arrays: Named, direction: Named, v: Named) -> Named:
+        return transported(Line(), (arrays, direction), v, functools.partial(flat_drift, self.parts))

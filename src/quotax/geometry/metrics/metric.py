@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from quotax.compiling import once
+from quotax.geometry.canonical.absorption import Absorption
+from quotax.geometry.canonical.gauge import Canonical, Gauge
 from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.curvature.riemann import Riemannian, from_inner, sectional, tensor
+from quotax.geometry.curvature.transport import derivative_above, drift, transported
+from quotax.geometry.families.compact import unusable
 from quotax.geometry.families.component import Component
+from quotax.geometry.families.family import Family
 from quotax.geometry.families.renaming import skeleton
+from quotax.geometry.families.roles import is_isometric
 from quotax.geometry.linalg.named import Named, dot, length, norm, ravel
 from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path
+from quotax.symmetry import Group
 
 
 class Oriented(NamedTuple):
@@ -46,8 +53,23 @@ def seldom(operation: tuple[Metric, str], data: Any, arrays: Named, *vectors: Na
 
 
 @jax.jit
-def _less(v: Named, along: Named) -> Named:
+def less(v: Named, along: Named) -> Named:
+    """What is left of a vector without another."""
     return {name: v[name] - along[name] for name in v}
+
+
+class Aim(NamedTuple):
+    """How geodesics are shot: along `path` from `base`, which is the canonical representative or the point itself.
+
+    `level` is the horizontal part at the base, `project` anywhere; `back` moves a vector from the base to the point.
+    """
+
+    canonical: bool
+    base: Named
+    path: Callable[..., Path]
+    level: Callable[[Named], Named]
+    project: Callable[[Named, Named], Named]
+    back: Callable[[Named], Named]
 
 
 class Metric(abc.ABC):
@@ -57,8 +79,15 @@ class Metric(abc.ABC):
     """
 
     name: str
+    families: tuple[Family, ...]
     parts: tuple[Component, ...]
     euclidean: bool = False
+    gauge: Gauge | None = None
+    """What leads to the canonical representatives that the metric is made with, if it is."""
+    absorbed: Absorption | None = None
+    """The gains that are absorbed before anything else, if any are; `core` is the metric on the rest."""
+    lemma: str = ""
+    """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
 
     @abc.abstractmethod
     def prepare(self, arrays: Named) -> Any:
@@ -78,7 +107,7 @@ class Metric(abc.ABC):
 
     def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
         """What is left of `v` without its vertical part."""
-        return _less(v, self.vertical(data, arrays, v))
+        return less(v, self.vertical(data, arrays, v))
 
     def level(self, data: Any, arrays: Named, e: Named) -> Named:
         """The horizontal part in whitened coordinates: of `unwhiten(e)`, whitened."""
@@ -104,6 +133,10 @@ class Metric(abc.ABC):
 
         The solution of an equation has derivatives in reverse mode, or `forward` ones.
         """
+        return self.path_above(data, arrays, v, forward=forward)
+
+    def path_above(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Any:
+        """The geodesic along any vector, horizontal or not."""
         return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
 
     def ray(self, data: Any, arrays: Named, e: Named) -> Path:
@@ -115,14 +148,17 @@ class Metric(abc.ABC):
         return jnp.zeros((), jnp.result_type(*arrays.values()))
 
     @property
-    def bends_along_orbits(self) -> bool:
-        """Whether the acceleration of every horizontal geodesic is known to be vertical."""
+    def tangent(self) -> bool:
+        """Whether horizontal vectors at canonical representatives are known to be tangent to these.
+
+        Horizontal geodesics then stay among them, and their accelerations are vertical.
+        """
         return False
 
     def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
         """How much of a covector lies along the orbit."""
         lifted = jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
-        whole, left = norm(lifted), norm(_less(lifted, self.level(data, arrays, lifted)))
+        whole, left = norm(lifted), norm(less(lifted, self.level(data, arrays, lifted)))
         return left / jnp.where(whole > 0, whole, 1)
 
     def _sharp_at(self, arrays: Named, covector: Named) -> Named:
@@ -139,6 +175,81 @@ class Metric(abc.ABC):
     def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
         """The sectional curvature of the quotient, by derivatives of the metric."""
         return sectional(self._riemannian, arrays, x, y)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def curvature_derivative(self, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+        r"""$(\nabla_h R)(x, y) z$: the derivative of `R(X, Y) Z` along `h` for fields that are parallel along it."""
+        data = self.prepare(arrays)
+        return self._curvature_change(data, arrays, *(less(v, self.vertical(data, arrays, v)) for v in (h, x, y, z)))
+
+    def _curvature_change(self, data: Any, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+        return derivative_above(self._riemannian, arrays, h, x, y, z)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def transport(self, arrays: Named, direction: Named, v: Named) -> Named:
+        """The horizontal part of `v`, transported to the end of the geodesic of the horizontal part of `direction`."""
+        data = self.prepare(arrays)
+        return self._transported(data, arrays, *(less(w, self.vertical(data, arrays, w)) for w in (direction, v)))
+
+    def _transported(self, data: Any, arrays: Named, direction: Named, v: Named) -> Named:
+        return self.transport_above(self._riemannian, arrays, direction, v)
+
+    @functools.partial(jax.jit, static_argnums=(0, 1))
+    def transport_above(self, riemannian: Riemannian, arrays: Named, direction: Named, v: Named) -> Named:
+        """`v` transported along the geodesic of `direction`, by Hamilton's equations and derivatives of the metric."""
+        path = self.path_above(self.prepare(arrays), arrays, direction)
+        return transported(path.system, path.origin, v, functools.partial(drift, riemannian), path.duration)
+
+    # --- between two points
+
+    def speed(self, arrays: Named, v: Named) -> tuple[jax.Array, jax.Array]:
+        """The length of the horizontal part of `v`, and whether it is to be trusted."""
+        found = compiled(self, "_speed", None, arrays, v)
+        return found, jnp.isfinite(found)
+
+    def _speed(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+        data = self.prepare(arrays)
+        return norm(self.whiten(data, arrays, self.horizontal(data, arrays, v)))
+
+    def aim(self, arrays: Named, here: Canonical) -> Aim:
+        """How geodesics are shot from `arrays`, whose canonical representative is `here`."""
+        data = self.prepare(arrays)
+        return Aim(
+            False,
+            arrays,
+            lambda w, forward=False: self.path(data, arrays, w, forward=forward),
+            functools.partial(self.horizontal, data, arrays),
+            lambda point, v: self.horizontal(self.prepare(point), point, v),
+            lambda w: w,
+        )
+
+    # --- invariance
+
+    @property
+    def core(self) -> Metric:
+        """The metric of what is left once gains are absorbed."""
+        return self
+
+    @property
+    def unsettled(self) -> Mapping[str, str]:
+        """The families that the metric is not made for, with the reasons."""
+        return {}
+
+    def suspects(self, families: Sequence[Family]) -> list[str]:
+        """The families under which it is not known to be invariant by their structure; the certificate decides."""
+        return [*self._loose(families), *unusable([family for family in families if not family.group.continuous])]
+
+    def _loose(self, families: Sequence[Family]) -> list[str]:
+        return [family.name for family in families if not is_isometric(family)]
+
+    def asked(self, family: Family) -> Group | None:
+        """The subgroup that the lemma asks to act by Euclidean isometries; none where it is trivial."""
+        return family.group
+
+    @property
+    def absorbing(self) -> list[str]:
+        """The steps of a proof that absorb the gains."""
+        return []
 
     def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
         """The inner product of two tangent vectors."""

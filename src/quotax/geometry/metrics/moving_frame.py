@@ -18,14 +18,16 @@ from quotax.geometry.canonical.gauge import Canonical, Gauge
 from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.canonical.orientation import Orientation, orientation
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
+from quotax.geometry.curvature.transport import flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
 from quotax.geometry.families.family import Family
-from quotax.geometry.families.roles import Restricted, is_linear, is_shift
-from quotax.geometry.linalg.named import Named
-from quotax.geometry.metrics.metric import Metric, Oriented, compiled
+from quotax.geometry.families.roles import is_linear, is_shift, restrict
+from quotax.geometry.linalg.named import Named, norm
+from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
 from quotax.geometry.paths.path import Path, moved
 from quotax.geometry.projection.vertical import factors_at, horizontal, left_vertical, vertical
+from quotax.symmetry import Group
 
 
 class CanonicalFrame(NamedTuple):
@@ -48,13 +50,21 @@ class MovingFrame(Metric):
     measured by what it shifts only, and so the canonical representatives' own directions are orthogonal to it.
     """
 
+    gauge: Gauge
+    lemma = (
+        "lemma (moving frame): r(theta) leads to the canonical representative (shifts removed, then least norm, which "
+        "is convex along the group), so r(g theta) g = k r(theta) with k orthogonal; |r_* a| is the same at g theta"
+    )
+
     def __init__(self, families: Sequence[Family], gauge: Gauge, *, pullback: bool = False) -> None:
         """Keep what is static."""
         self.name = "pullback" if pullback else "invariant"
         self.gauge = gauge
         self.pullback = pullback
         self.families = tuple(families)
-        seen = [_bare(family) if pullback and is_shift(family) else family for family in families]
+        # A shift without what it does to parameters that it does not only shift.
+        bare = lambda family: restrict(family, lambda term: term.kind == "shift")
+        seen = [bare(family) if pullback and is_shift(family) else family for family in families]
         self.parts = components(seen)
 
     def prepare(self, arrays: Named) -> CanonicalFrame:
@@ -95,11 +105,6 @@ class MovingFrame(Metric):
     def verticality(self, data: CanonicalFrame, arrays: Named, v: Named) -> jax.Array:
         """That of the projection at the canonical representative, from the pairings with all generators."""
         return left_vertical(self.parts, data.factors, data.canonical.arrays, v)
-
-    @property
-    def bends_along_orbits(self) -> bool:
-        """Where geodesics stay among the canonical representatives."""
-        return self.tangent
 
     @functools.cached_property
     def tangent(self) -> bool:
@@ -146,6 +151,59 @@ class MovingFrame(Metric):
         there = [self.whiten(data, arrays, v) for v in (x, y)]
         return flat_sectional(self.parts, data.canonical.arrays, *there)
 
+    def _curvature_change(self, data: CanonicalFrame, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+        if not self.tangent:
+            return super()._curvature_change(data, arrays, h, x, y, z)
+        there = [self.whiten(data, arrays, v) for v in (h, x, y, z)]
+        change = self.unwhiten(data, arrays, flat_derivative(self.parts, data.canonical.arrays, *there))
+        return less(change, self.vertical(data, arrays, change))
+
+    def _transported(self, data: CanonicalFrame, arrays: Named, direction: Named, v: Named) -> Named:
+        if not self.tangent:
+            return super()._transported(data, arrays, direction, v)
+        along, vector = (self.whiten(data, arrays, w) for w in (direction, v))
+        path = kempf_ness(self.parts, data.canonical.arrays, along, factors=data.factors, watch=False)
+        law = functools.partial(flat_drift, self.parts)
+        z = transported(path.system, path.origin, vector, law, path.duration)
+        # The frame of the end is that of the start: the canonical path is moved by the inverse of one element.
+        there = data._replace(canonical=data.canonical._replace(arrays=path.end))
+        return self.unwhiten(there, self.back(data, path.end), z)
+
+    def speed(self, arrays: Named, v: Named) -> tuple[jax.Array, jax.Array]:
+        """At the canonical representative, which the host finds; to be trusted where it was reached."""
+        found = self.gauge.canonical(arrays)
+        return compiled(self, "_speed", found, arrays, v), found.reached
+
+    def _speed(self, data: Canonical, arrays: Named, v: Named) -> jax.Array:
+        frame = self.frame(data)
+        return norm(horizontal(self.parts, frame.factors, data.arrays, self.whiten(frame, arrays, v)))
+
+    def aim(self, arrays: Named, here: Canonical) -> Aim:
+        """From the canonical representative, where geodesics stay among these."""
+        if not self.tangent:
+            return super().aim(arrays, here)
+        frame = self.frame(here)
+        return Aim(
+            True,
+            here.arrays,
+            functools.partial(kempf_ness, self.parts, here.arrays, watch=False),
+            functools.partial(horizontal, self.parts, frame.factors, here.arrays),
+            lambda point, v: horizontal(self.parts, factors_at(self.parts, point), point, v),
+            functools.partial(self.unwhiten, frame, arrays),
+        )
+
+    @property
+    def unsettled(self) -> Mapping[str, str]:
+        """Those without a canonical representative."""
+        return self.gauge.unsettled
+
+    def _loose(self, families: Sequence[Family]) -> list[str]:
+        return [*self.unsettled]
+
+    def asked(self, family: Family) -> Group | None:
+        """What canonical representatives leave: nothing of a shift, the compact part of a linear family."""
+        return None if is_shift(family) else family.group.compact if is_linear(family) else family.group
+
     def back(self, data: CanonicalFrame, point: Named) -> Named:
         """A point near the canonical representative, moved by the inverse of `r`."""
         return self.gauge.back(data.canonical, self._turned_back(data, point))
@@ -179,8 +237,8 @@ class MovingFrame(Metric):
             return v
         total = v
         for family in self.gauge.shifts:
-            rest = Restricted(family, tuple(term for term in family.terms or () if term.kind != "shift"))
-            if rest.kept:
+            rest = restrict(family, lambda term: term.kind != "shift")
+            if rest.terms:
                 amount = -shift_to_slice(family, v)
                 for name, value in rest.field(found.arrays, amount).items():
                     total = {**total, name: total[name] + sign * value}
@@ -199,8 +257,3 @@ def _turned(metric: MovingFrame, found: Canonical) -> tuple[Canonical, Named, Na
             turns[family.name] = turned.elements[family.name]
     margin = jnp.where(metric.gauge.settled(found.arrays), turned.margin, 0)
     return found._replace(arrays=turned.arrays, scalings=scalings), turns, turned.orders, margin
-
-
-def _bare(family: Family) -> Restricted:
-    """A shift without what it does to parameters that it does not only shift."""
-    return Restricted(family, tuple(term for term in family.terms or () if term.kind == "shift"))

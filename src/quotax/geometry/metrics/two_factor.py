@@ -31,7 +31,7 @@ from quotax.geometry.metrics.metric import Metric, vertical_by_matrix
 from quotax.geometry.paths.factor_geodesics import inv_pair, mix_pair
 from quotax.geometry.paths.path import Path, joined, moved, straight
 from quotax.geometry.projection.vertical import factors_at, vertical
-from quotax.symmetry import Term
+from quotax.symmetry import Group, Term
 
 
 class TwoSides(NamedTuple):
@@ -48,9 +48,15 @@ class TwoSides(NamedTuple):
 class Pairs(Metric):
     """`inv` or `mix` on every two-factor block, Euclidean on all other parameters."""
 
+    lemma = (
+        "lemma (covariances): along the axis of a block A A^T becomes g A A^T g^T, and B B^T likewise with "
+        "the inverse; under g each side whitened by them changes by an orthogonal matrix, and its length does not"
+    )
+
     def __init__(self, families: Sequence[Family], kind: Literal["inv", "mix"]) -> None:
         """Find the blocks; refuse when two of them share a parameter, or when there is none."""
         self.name = kind
+        self.families = tuple(families)
         self.pairs = tuple(f for f in families if f.dimension and is_pair(f) and all(sides(f)))
         if not self.pairs:
             raise GeometryError(
@@ -76,6 +82,16 @@ class Pairs(Metric):
         self.apart = not any(set(f.moved) & set(owners) for f in others)
         self.others = components(others)
         self.parts = components(families)
+
+    def _loose(self, families: Sequence[Family]) -> list[str]:
+        return super()._loose([family for family in families if not self._in_block(family)])
+
+    def asked(self, family: Family) -> Group | None:
+        """The compact part of a block's family."""
+        return family.group.compact if self._in_block(family) else family.group
+
+    def _in_block(self, family: Family) -> bool:
+        return any(pair is family for pair in self.pairs)
 
     def prepare(self, arrays: Named) -> Any:
         """Each block's Gram matrices, and the factored Gram operators of the other families."""
