@@ -20,15 +20,13 @@ from quotax.artifacts import Certificate, Witness
 from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Architecture, Network
 from quotax.geometry import choose
-from quotax.geometry.absorption import Absorbed
-from quotax.geometry.canonical import gauge
-from quotax.geometry.invariance import Defect, defects
-from quotax.geometry.metrics import Metric, MovingFrame
-from quotax.geometry.pairs import Pairs
-from quotax.geometry.roles import is_linear, is_shift
-from quotax.geometry.vertical import Family
+from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.families.family import Family
+from quotax.geometry.families.roles import is_shift
+from quotax.geometry.metrics.measured import Defect, defects
+from quotax.geometry.metrics.metric import Metric
 from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import Action, Group, Symmetry
+from quotax.symmetry import Action, Symmetry
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -55,17 +53,16 @@ def certify_isometry(
     families = lower(architecture, symmetries, network)
     chosen = choose(metric, families, network.num_parameters)
     claim = f"the metric {metric!r} is invariant under {', '.join(s.name for s in symmetries) or 'nothing'}"
-    frame, model, steps = chosen, architecture, []
-    if isinstance(chosen, Absorbed):
-        frame, families = chosen.frame, list(chosen.absorbed.families)
+    core, model, steps = chosen.core, architecture, chosen.absorbing
+    if chosen.absorbed is not None:
         kept = tuple(spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
-        model, steps = FunctionModel(architecture.name, lambda p: p, kept), _absorbed(chosen)
-    if isinstance(frame, MovingFrame) and frame.gauge.unsettled:
-        steps += [f"{name}: no canonical representative, {why}" for name, why in frame.gauge.unsettled.items()]
+        model = FunctionModel(architecture.name, lambda p: p, kept)
+    if core.unsettled:
+        steps += [f"{name}: no canonical representative, {why}" for name, why in core.unsettled.items()]
         return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
-    steps.append(_lemma(frame))
-    for family in families:
-        reduced = _isometric_part(frame, family)
+    steps.append(core.lemma)
+    for family in core.families:
+        reduced = _isometric_part(core, family)
         if reduced is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
@@ -101,46 +98,9 @@ def _all(metric: Any, proofs: Sequence[tuple[Symmetry, Certificate]]) -> Certifi
     return Certificate(claim, first.status, first.scope, steps, witness=first.witness, residual=first.residual)
 
 
-def _lemma(metric: Metric) -> str:
-    if isinstance(metric, Pairs):
-        return (
-            "lemma (covariances): along the axis of a block A A^T becomes g A A^T g^T, and B B^T likewise with "
-            "the inverse; under g each side whitened by them changes by an orthogonal matrix, and its length does not"
-        )
-    return (
-        "lemma (moving frame): r(theta) leads to the canonical representative (shifts removed, then least norm, which "
-        "is convex along the group), so r(g theta) g = k r(theta) with k orthogonal; |r_* a| is the same at g theta"
-    )
-
-
-def _absorbed(metric: Absorbed) -> list[str]:
-    """The steps for the gains, and what the others are in the coordinates that absorb them."""
-    steps = [
-        "lemma (gains): with a gain s -> g s absorbed into what its scaling moves besides, and log |s| beside it, as "
-        "coordinates, the scaling adds to log |s| alone; the others act on the rest as below: s cancels there"
-    ]
-    for family, gain in metric.absorbed.scalings:
-        steps.append(f"{family.name}: {gain.name} is absorbed into {', '.join(gain.weights) or 'nothing'}")
-    for family in metric.absorbed.families:
-        texts = ", ".join(f"{e.name}[{','.join(map(str, e.indices))}] -> {e.expression}" for e in family.action.entries)
-        if any(gain.weights.keys() & set(family.moved) for _, gain in metric.absorbed.scalings):
-            steps.append(f"{family.name}: there {texts}")
-    return steps
-
-
 def _isometric_part(metric: Metric, family: Family) -> Action | None:
     """The subgroup that the lemma asks to be Euclidean isometries, acting as the family does; none where trivial."""
-    group: Group | None = family.group
-    if isinstance(metric, MovingFrame):
-        settled = is_linear(family)
-        removed = is_shift(family)
-    else:
-        assert isinstance(metric, Pairs)
-        settled, removed = any(pair is family for pair in metric.pairs), False
-    if removed:
-        return None
-    if settled:
-        group = family.group.compact
+    group = metric.asked(family)
     if group is None:
         return None
     return replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))

@@ -46,7 +46,7 @@ def build(name, sizes):
 
     import quotax as qx
     from quotax.geometry import QuotientSpace
-    from quotax.geometry.metrics import Euclidean
+    from quotax.geometry.metrics.euclidean import Euclidean
     from quotax.lower import lower_action
 
     sizes = dict(sizes)

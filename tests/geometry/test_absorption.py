@@ -9,7 +9,7 @@ import pytest
 
 import quotax as qx
 from quotax.errors import MetricWarning
-from quotax.geometry.metrics import Metric
+from quotax.geometry.metrics.metric import Metric
 from quotax.symmetry import gain_of, reads, without
 
 S = qx.Symmetry

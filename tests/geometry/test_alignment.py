@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quotax as qx
-from quotax.geometry.alignment import Plan, match
+from quotax.geometry.matching.alignment import Plan, match
 from quotax.lower import lower_action
 
 PERM, FLIP, O, GL, DIAG, POS, SHIFT = (

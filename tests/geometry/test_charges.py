@@ -8,7 +8,7 @@ import scipy.integrate
 import sympy as sp
 
 from geometry.table import CASES, KINDS, sampled
-from quotax.geometry.charges import charges, count, drift, formulas, gradient_part
+from quotax.geometry.families.conserved import charges, count, drift, formulas, gradient_part
 from quotax.symmetry import Term
 
 SAMPLED = sampled((), ("linear", "tied", "layer norm", *KINDS))

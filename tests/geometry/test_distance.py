@@ -11,7 +11,7 @@ import pytest
 import quotax as qx
 from geometry.table import CASES
 from quotax.errors import ConvergenceError, GeometryError, InvarianceError, MetricWarning
-from quotax.geometry.distance import TIMES, integrated
+from quotax.geometry.matching.distance import TIMES, integrated
 
 UNITS = {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}
 SCALE, ORDER = qx.Symmetry("scale", qx.PositiveDiagonal("h"), UNITS), qx.Symmetry("order", qx.Permutation("h"), UNITS)

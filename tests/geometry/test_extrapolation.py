@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from quotax.geometry.extrapolation import begin, integrate, tolerance
+from quotax.geometry.paths.extrapolation import begin, integrate, tolerance
 
 
 def solve(rate, y, end=1.0):

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from geometry.table import CASES, sampled
 from quotax.errors import GeometryError
-from quotax.geometry.canonical import gauge
-from quotax.geometry.factor_geodesics import inv_pair, mix_pair
-from quotax.geometry.geodesics import hamiltonian, kempf_ness
-from quotax.geometry.paths import joined, moved, quadratic, straight
-from quotax.geometry.vertical import components, factors_at, horizontal, vertical
+from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.families.component import components
+from quotax.geometry.paths.factor_geodesics import inv_pair, mix_pair
+from quotax.geometry.paths.geodesic_equations import hamiltonian, kempf_ness
+from quotax.geometry.paths.path import joined, moved, quadratic, straight
+from quotax.geometry.projection.vertical import factors_at, horizontal, vertical
 from quotax.lower import lower_action
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from quotax.geometry.logarithm import chord, shoot
+from quotax.geometry.matching.logarithm import chord, shoot
 
 ROUTES = {"dense": {}, "differences": {"dense": 0}}
 

@@ -14,7 +14,7 @@ from geometry.table import CASES, certificates, sampled
 from models import relu, softmax_head
 from quotax.errors import GeometryError, InvarianceError, MetricWarning
 from quotax.geometry import METRICS, suspects
-from quotax.geometry.invariance import defects
+from quotax.geometry.metrics.measured import defects
 
 UNSETTLED = ("linear overcomplete",)
 SETTLED = [name for name in CASES if name not in UNSETTLED]

@@ -11,9 +11,9 @@ from geometry.table import CASES
 from geometry.test_absorption import FAMILIES, NET
 from geometry.test_geodesics import PRODUCT, gap, parts_of
 from quotax import quotient
-from quotax.geometry.geodesics import kempf_ness, reach
 from quotax.geometry.memory import Memory
-from quotax.geometry.vertical import factors_at
+from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
+from quotax.geometry.projection.vertical import factors_at
 
 
 def trees(name, count=2):

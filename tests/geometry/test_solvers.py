@@ -10,10 +10,12 @@ from jax.extend.core import jaxprs_in_params
 
 import quotax as qx
 from models import relu, rotary, symmetry
-from quotax.geometry import closed_forms, elimination, gram, iterative, ranks, roots, solver, spectra
-from quotax.geometry import skeleton as skeletons
-from quotax.geometry.canonical import gauge
-from quotax.geometry.vertical import components, coordinates, dimensions, factors_at, horizontal, vertical
+from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.families import renaming as skeletons
+from quotax.geometry.families.component import components
+from quotax.geometry.linalg import inverse_roots, iterative, one_by_one
+from quotax.geometry.projection import block_elimination, gram, one_family, rank, solver
+from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at, horizontal, vertical
 from quotax.lower import lower_action
 
 DEEP = {"W1": "h x", "W2": "k h", "W3": "y k"}
@@ -98,14 +100,14 @@ def large(monkeypatch):
     """Small components are solved as large ones are."""
     monkeypatch.setattr(solver, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(solver, "_SMALL", 0)
-    monkeypatch.setattr(closed_forms, "DENSE_BLOCK", 8)
+    monkeypatch.setattr(one_family, "DENSE_BLOCK", 8)
     clear()
     yield
     clear()
 
 
 def clear():
-    for cache in (solver.method, elimination.plan, skeletons.skeleton, skeletons._interned, gram.structure):
+    for cache in (solver.method, block_elimination.plan, skeletons.skeleton, skeletons._interned, gram.structure):
         cache.cache_clear()
 
 
@@ -206,7 +208,7 @@ def test_the_dense_solver_and_the_gram_operator(name):
     along, rest = (project((part,), factors, arrays, vectors) for project in (vertical, horizontal))
     np.testing.assert_allclose(flat(along, net), flat(vectors, net) - flat(rest, net), atol=1e-12)
     columns = fields(net, part.families, arrays)
-    np.testing.assert_allclose(part.gram(arrays), columns.T @ columns, atol=1e-10)
+    np.testing.assert_allclose(gram.matrix(part, gram.data(part, arrays), arrays), columns.T @ columns, atol=1e-10)
 
 
 @pytest.mark.slow
@@ -264,7 +266,7 @@ def decompositions(jaxpr):
             yield from decompositions(inner)
 
 
-# Two batches at once can wait for each other for ever: see `quotax.geometry.spectra`.
+# Two batches at once can wait for each other for ever: see `quotax.geometry.linalg.one_by_one`.
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["Sylvester", "chain of GL", "chain of scalings", "values and gain"])
 def test_no_decomposition_gets_a_batch(name):
@@ -278,7 +280,7 @@ def test_no_decomposition_gets_a_batch(name):
 
 def test_decompositions_one_by_one_have_derivatives():
     stack = jax.random.normal(jax.random.key(0), (2, 3, 4, 4))
-    values = lambda a: spectra.each(lambda m: jnp.linalg.svd(m, compute_uv=False), a)
+    values = lambda a: one_by_one.each(lambda m: jnp.linalg.svd(m, compute_uv=False), a)
     batched = jax.vmap(values)
     assert set(decompositions(jax.make_jaxpr(batched)(stack).jaxpr)) == {2}
     left, expected, right = jnp.linalg.svd(stack)
@@ -304,13 +306,13 @@ def test_single_precision(name):
 @pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_the_rank_of_large_tied_families(monkeypatch):
-    monkeypatch.setattr(ranks, "_LARGEST", 12)
+    monkeypatch.setattr(rank, "_LARGEST", 12)
     net, families = families_at(values, value_symmetries(False), HEADS)
     arrays = draw(net, 0)
     arrays |= {"V": arrays["V"].at[0, 0].set(0), "O": arrays["O"].at[0, 1:].set(0)}
     parts = components(families)
     assert sum(map(int, dimensions(parts, arrays))) == basis(fields(net, families, arrays)).shape[1]
-    monkeypatch.setattr(ranks, "_LARGEST", 5)
+    monkeypatch.setattr(rank, "_LARGEST", 5)
     clear()
     with pytest.raises(qx.GeometryError, match="6 coordinates are left without a closed form; at most 5"):
         dimensions(parts, arrays)
@@ -359,7 +361,7 @@ def test_a_spectrum_that_is_not_narrow_is_found_to_be_so():
 @pytest.fixture
 def iterated(large, monkeypatch):
     """Chains of scalings are not eliminated either."""
-    monkeypatch.setattr(elimination, "_LITTLE_WORK", -1)
+    monkeypatch.setattr(block_elimination, "_LITTLE_WORK", -1)
 
 
 @pytest.mark.slow
@@ -384,7 +386,7 @@ def test_chains_of_scalings_by_iteration():
 
 def test_elimination_meets_a_singular_block():
     # Equal rows before and after make two coordinates move alike, which only eigenvalues can tell.
-    root, alive = roots.regular(jnp.ones((3, 3)))
+    root, alive = inverse_roots.regular(jnp.ones((3, 3)))
     np.testing.assert_allclose(root.T @ root, jnp.ones((3, 3)) / 9, atol=1e-12)
     assert int(alive) == 1
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from geometry.table import CASES
-from quotax.geometry.calculus import Below
-from quotax.geometry.transport import curvature_derivative, transport
+from quotax.geometry.geomstats.calculus import Below
 
 
 def dot(u, v):
@@ -25,7 +24,7 @@ def test_transport_along_a_great_circle():
     vector = lambda first: {"W": jnp.stack([first, jnp.zeros(3)]), **still}
     params = {"W": jnp.stack([point, point]), **still}
     angle = 0.7
-    found = transport(metric, params, vector(angle * along), vector(2 * along + across))
+    found = metric.transport(params, vector(angle * along), vector(2 * along + across))
     turned = jnp.cos(angle) * along - jnp.sin(angle) * point
     np.testing.assert_allclose(found["W"][0], 2 * turned + across, atol=1e-9)
     np.testing.assert_allclose(found["W"][1], 0, atol=1e-12)
@@ -59,7 +58,7 @@ def test_transport_keeps_inner_products_and_moves_the_velocity(name, metric):
     p, v, x, y = (case.draw(seed) for seed in range(4))
     v = {n: 0.3 * a for n, a in space.horizontal(p, v).items()}
     path = space.geodesic(p, v)
-    carried = [transport(space._metric, p, v, w) for w in (v, x, y)]
+    carried = [space._metric.transport(p, v, w) for w in (v, x, y)]
     for name_, array in path.velocity(1.0).items():
         np.testing.assert_allclose(carried[0][name_], array, atol=1e-9)
     x, y = space.horizontal(p, x), space.horizontal(p, y)
@@ -73,16 +72,16 @@ def test_transport_keeps_inner_products_and_moves_the_velocity(name, metric):
 # The same by Christoffel symbols and derivatives of the projection: what serves where no flat formula holds.
 @pytest.mark.slow
 def test_the_general_equation_agrees_with_the_flat_one():
-    from quotax.geometry.transport import derivative_above, transport_above
+    from quotax.geometry.curvature.transport import derivative_above
 
     case = CASES["tied"]
     metric = case.space()._metric
     p, v, x, y, z = (case.draw(seed) for seed in range(5))
     v, x, y, z = (case.space().horizontal(p, w) for w in (v, x, y, z))
     general = metric._riemannian
-    found, expected = transport_above(metric, general, p, v, x), transport(metric, p, v, x)
+    found, expected = metric.transport_above(general, p, v, x), metric.transport(p, v, x)
     np.testing.assert_allclose(found["W"], expected["W"], atol=1e-8)
-    derivative = curvature_derivative(metric, p, v, x, y, z)
+    derivative = metric.curvature_derivative(p, v, x, y, z)
     np.testing.assert_allclose(derivative_above(general, p, v, x, y, z)["W"], derivative["W"], atol=1e-9)
 
 
@@ -99,11 +98,11 @@ def test_the_derivative_of_the_curvature_in_a_parallel_frame(name, metric):
     def component(t):
         along = jax.tree.map(lambda a: t * a, h)
         at = space.geodesic(p, along).end
-        a, b, c = (transport(space._metric, p, along, v) for v in (x, y, z))
-        return float(space.inner(at, space.curvature(at, a, b, c), transport(space._metric, p, along, x)))
+        a, b, c = (space._metric.transport(p, along, v) for v in (x, y, z))
+        return float(space.inner(at, space.curvature(at, a, b, c), space._metric.transport(p, along, x)))
 
     step = 1e-4
     measured = (component(step) - component(-step)) / (2 * step)
-    derivative = curvature_derivative(space._metric, p, h, x, y, z)
+    derivative = space._metric.curvature_derivative(p, h, x, y, z)
     assert abs(measured) > 1e-3
     assert float(space.inner(p, derivative, x)) == pytest.approx(measured, rel=1e-5)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quotax as qx
-from quotax.geometry.compact import compact_blocks
-from quotax.geometry.orientation import orientation
+from quotax.geometry.canonical.orientation import orientation
+from quotax.geometry.families.compact import compact_blocks
 from quotax.lower import lower_action
 
 ACTION = {"W": "g @ W", "A": "A @ g.T"}

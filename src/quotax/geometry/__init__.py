@@ -1,6 +1,7 @@
 """The quotient manifold: vertical and horizontal spaces, metrics, and the geomstats objects."""
 
-from quotax.geometry.choice import METRICS, choose, suspects, unusable
+from quotax.geometry.families.compact import unusable
+from quotax.geometry.metrics.names import METRICS, choose, suspects
 from quotax.geometry.point import Point
 from quotax.geometry.space import QuotientSpace, Representative
 

@@ -15,63 +15,28 @@ element is near the identity.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.geometry.canonical import Canonical, act
-from quotax.geometry.roles import whole
-from quotax.geometry.vertical import Named
+from quotax.geometry.canonical.absorption import Absorption
+from quotax.geometry.canonical.acting import act
+from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.linalg.named import Named
+from quotax.geometry.metrics.metric import seldom
+from quotax.geometry.quotient import Based
 from quotax.trees import nest
-
-if TYPE_CHECKING:
-    from quotax.geometry.absorption import Absorption
-    from quotax.geometry.canonical import Gauge
-    from quotax.geometry.point import Point
 
 STEPS = 4
 """Elements that lead to a representative, one after the other, before it is given up."""
 
 NEAR = 10.0
 """An element of at most this condition is near enough to the identity."""
-
-
-class Leading(NamedTuple):
-    """The element that leads from a point to its canonical representative; gains that are absorbed become signs."""
-
-    gauge: Gauge
-    found: Canonical
-    absorbed: Absorption | None = None
-
-    @property
-    def reached(self) -> bool:
-        """Whether that representative exists and was reached."""
-        return bool(self.found.reached)
-
-    @property
-    def condition(self) -> float:
-        """The largest condition number of a family's element."""
-        return max(self._conditions(), default=1.0)
-
-    @property
-    def amplification(self) -> float:
-        """What relative rounding of an array is multiplied by, at most."""
-        largest = 1.0
-        conditions = dict(zip(self.found.scalings, self._conditions(), strict=True))
-        matrices = [f for f in self.gauge.linear if f.group.layout == "matrix"]
-        for name, shrunk in self.found.shrunk.items():
-            product = math.prod(conditions[f.name] for f in matrices if name in whole(f).moved)
-            largest = max(largest, float(shrunk) * product)
-        return largest
-
-    def _conditions(self) -> list[float]:
-        families = {family.name: family for family in self.gauge.linear}
-        return [_condition(families[name].group.layout, g) for name, g in self.found.scalings.items()]
 
 
 @dataclass(frozen=True)
@@ -100,7 +65,7 @@ class Ground:
         steps: the elements, with the float64 parameters that each of them leads to.
     """
 
-    point: Point
+    point: Based
     condition: float
     attained: bool
     steps: tuple[tuple[Leading, Named, Named], ...]
@@ -123,7 +88,7 @@ class Ground:
         return nest({name: _narrow(moved[name], given[name].dtype) for name in given})
 
 
-def footing(point: Point) -> Footing:
+def footing(point: Based) -> Footing:
     """What rounding leaves of a point."""
     leading = _leading(point)
     unit = 0.5 * max(float(jnp.finfo(array.dtype).eps) for array in point.arrays.values())
@@ -131,19 +96,19 @@ def footing(point: Point) -> Footing:
     return Footing(leading.reached if needed else None, leading.condition, unit * leading.amplification)
 
 
-def verticality(point: Point) -> float:
+def verticality(point: Based) -> float:
     """How much of a random vector's vertical part is left in its horizontal one."""
     rng = np.random.default_rng(0)
     v = jax.device_put({n: rng.normal(size=a.shape).astype(a.dtype) for n, a in sorted(point.arrays.items())})
-    return float(point._once("verticality", v))
+    return float(seldom((point.space._metric, "verticality"), point.data, point.arrays, v))
 
 
-def _leading(point: Point) -> Leading:
+def _leading(point: Based) -> Leading:
     space = point.space
     return space._metric.leading(point.data) or Leading(space._gauge, space._gauge.canonical(point.arrays))
 
 
-def grounded(point: Point) -> Ground:
+def grounded(point: Based) -> Ground:
     """A balanced representative of the point's orbit: the canonical one, up to a condition of `NEAR`."""
     space, dtypes = point.space, {name: array.dtype for name, array in point.arrays.items()}
     arrays, condition, steps = _wide(point.arrays), 1.0, []
@@ -159,9 +124,6 @@ def grounded(point: Point) -> Ground:
         steps.append((leading, arrays, after))
         arrays, condition = after, condition * own
         point = space.at(nest({name: _narrow(after[name], dtype) for name, dtype in dtypes.items()}))
-
-
-# --- the way there and back, in float64
 
 
 def _elements(leading: Leading, arrays: Named) -> tuple[Any, Any, Any]:
@@ -207,13 +169,3 @@ def _wide(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def _narrow(array: Any, dtype: Any) -> jax.Array:
     return jnp.asarray(np.asarray(array).astype(dtype))
-
-
-def _condition(layout: str, g: Any) -> float:
-    g = np.asarray(g, np.float64)
-    if not np.all(np.isfinite(g)):
-        return float("inf")
-    if layout == "matrix":
-        return float(np.max(np.linalg.cond(g), initial=1.0))
-    sizes = np.abs(g)
-    return float(np.max(sizes) / np.min(sizes)) if sizes.size and np.min(sizes) > 0 else 1.0

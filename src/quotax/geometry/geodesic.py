@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from quotax.geometry.paths import Path
+from quotax.geometry.paths.path import Path
 from quotax.trees import nest
 
 

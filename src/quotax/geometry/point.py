@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from quotax.geometry.footing import Footing, Ground, footing, grounded, verticality
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.metrics import Metric, compiled, seldom
-from quotax.geometry.vertical import Named
+from quotax.geometry.linalg.named import Named
+from quotax.geometry.metrics.metric import Metric, compiled, seldom
+from quotax.geometry.quotient import Quotient
 from quotax.trees import nest
-
-if TYPE_CHECKING:
-    from quotax.geometry.space import QuotientSpace
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
@@ -27,7 +25,7 @@ class Point:
 
     arrays: Named
     data: Any
-    space: QuotientSpace
+    space: Quotient
 
     @property
     def params(self) -> Any:
@@ -131,7 +129,7 @@ class Point:
         They bend along orbits where they stay among canonical representatives; an invariant function has a slope that
         vanishes there. Its second derivative along a geodesic is then that along the straight line. Outside of jit.
         """
-        if not self._metric.bends_along_orbits:
+        if not self._metric.tangent:
             return False
         share = self._once("share_along", self._vectors(slope, "slope", "bends_along(slope)"))
         return float(share) <= _ROUNDING * float(jnp.finfo(share.dtype).eps)

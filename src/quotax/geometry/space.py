@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,44 +15,24 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
-from quotax.geometry.between import Alignment, Between, BetweenAbsorbed, between
-from quotax.geometry.canonical import Canonical, Gauge, gauge
-from quotax.geometry.charges import Drift, charges, drift, formulas
-from quotax.geometry.choice import suspects
-from quotax.geometry.distance import Distance
+from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
+from quotax.geometry.families.component import components
+from quotax.geometry.families.conserved import Drift, charges, drift, formulas
+from quotax.geometry.families.family import Family
+from quotax.geometry.families.roles import is_shift
 from quotax.geometry.geodesic import Geodesic
-from quotax.geometry.logarithm import DENSE, Log
+from quotax.geometry.linalg.named import Named, ravel, unravel
+from quotax.geometry.matching.distance import Distance
+from quotax.geometry.matching.logarithm import DENSE, Log
+from quotax.geometry.matching.patience import Patience
+from quotax.geometry.matching.two_points import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.memory import Memory
-from quotax.geometry.metrics import Metric
-from quotax.geometry.patience import Patience
+from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.point import Point
-from quotax.geometry.roles import is_shift
-from quotax.geometry.vertical import Family, Named, components, coordinates, dimensions, factors_at
+from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
+from quotax.geometry.quotient import SizedModel
 from quotax.threads import one_thread
 from quotax.trees import nest
-
-
-class SizedModel(Protocol):
-    """A network, as the geometry uses it."""
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes by name."""
-        ...
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers the parameters hold."""
-        ...
-
-    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
-        """The arrays by name, refused when they do not fit."""
-        ...
 
 
 class QuotientSpace:
@@ -286,7 +265,7 @@ class QuotientSpace:
 
     @functools.cached_property
     def _between(self) -> Between | BetweenAbsorbed:
-        return between(self.families, self._metric)
+        return between(self._metric)
 
     def align(self, params: Any, reference: Any) -> Any:
         """The representative of `params` that is closest to `reference`, over the continuous and the discrete group."""
@@ -450,7 +429,7 @@ class QuotientSpace:
 
     def _needs_invariance(self, call: str) -> None:
         # Where structure says that the metric is invariant, nothing waits for the numbers that might refute it.
-        known = "metric_certificate" in self.__dict__ or suspects(self._metric, self.families)
+        known = "metric_certificate" in self.__dict__ or self._metric.suspects(self.families)
         if known and not self.metric_certificate:
             raise InvarianceError(
                 f"`{call}` is a quantity of the quotient, and the {self.metric_name} metric has none: it is not "
@@ -462,7 +441,7 @@ class QuotientSpace:
 
     @functools.cached_property
     def _geomstats(self) -> Any:
-        from quotax.geometry.bundle import build
+        from quotax.geometry.geomstats.objects import build
 
         return build(self)
 
@@ -478,17 +457,11 @@ class QuotientSpace:
 
     def ravel(self, tree: Any) -> jax.Array:
         """A pytree as the flat vector that geomstats sees."""
-        arrays = self._vectors(tree, "tree", "space.ravel(tree)")
-        return jnp.concatenate([jnp.ravel(arrays[name]) for name in self.network.shapes])
+        return ravel(self._vectors(tree, "tree", "space.ravel(tree)"), self.network.shapes)
 
     def unravel(self, vector: Any) -> Any:
         """A flat vector as a pytree."""
-        arrays, start = {}, 0
-        for name, shape in self.network.shapes.items():
-            stop = start + math.prod(shape)
-            arrays[name] = vector[start:stop].reshape(shape)
-            start = stop
-        return nest(arrays)
+        return nest(unravel(self.network.shapes, vector, self.network.shapes))
 
     # --- checks
 

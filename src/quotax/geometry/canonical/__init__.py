@@ -1,0 +1,1 @@
+"""The canonical representative of an orbit, and the element that leads there."""

@@ -1,0 +1,1 @@
+"""Curvature of the quotient, and parallel transport."""

@@ -1,0 +1,103 @@
+"""A family as the geometry uses it, and the linear map from its algebra to the velocities of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from quotax.artifacts import ArraySpec
+from quotax.geometry.families.labelled import covelocity, label_sizes, velocity
+from quotax.geometry.linalg.named import Named
+from quotax.symmetry import Action, Group, Term
+
+
+class Family(Protocol):
+    """A lowered symmetry, as the geometry uses it."""
+
+    @property
+    def name(self) -> str:
+        """A name unique among the families."""
+        ...
+
+    @property
+    def action(self) -> Action:
+        """The action as the user wrote it, bound to the parameters."""
+        ...
+
+    @property
+    def specs(self) -> tuple[ArraySpec, ...]:
+        """The parameters' axes."""
+        ...
+
+    @property
+    def group(self) -> Group:
+        """The group."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The axis sizes."""
+        ...
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The parameters it moves."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of its algebra."""
+        ...
+
+    @property
+    def terms(self) -> tuple[Term, ...] | None:
+        """The bilinear terms of its field, or nothing when the field has another form."""
+        ...
+
+    @property
+    def splits(self) -> Mapping[str, tuple[int, ...]]:
+        """The parameters' shapes as `terms` index them, fused axes apart."""
+        ...
+
+    def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
+        """The finite action."""
+        ...
+
+    def field(self, arrays: Mapping[str, Any], xi: Any) -> Named:
+        """The velocity along an algebra element."""
+        ...
+
+
+def velocities(family: Family, arrays: Mapping[str, jax.Array], xi: jax.Array) -> Named:
+    """The field of one family along an algebra element, from its terms where it has them."""
+    if family.terms is None:
+        return family.field(arrays, xi)
+    total: Named = {}
+    for term in family.terms:
+        sizes = label_sizes(term, xi.shape, family.splits)
+        value = velocity(term, split(family, arrays, term.source), xi, sizes)
+        total[term.target] = total[term.target] + value if term.target in total else value
+    return {name: value.reshape(arrays[name].shape) for name, value in total.items()}
+
+
+def covelocities(family: Family, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> jax.Array:
+    """The transpose of `velocities`, as a covector on arrays of the algebra's shape."""
+    shape = family.group.shape(family.sizes)
+    dtype = jnp.result_type(*arrays.values())
+    if family.terms is None:
+        transpose = jax.linear_transpose(lambda xi: family.field(arrays, xi), jax.ShapeDtypeStruct(shape, dtype))
+        return transpose({name: vectors[name] for name in family.moved})[0]
+    total = jnp.zeros(shape, dtype)
+    for term in family.terms:
+        sizes = label_sizes(term, shape, family.splits)
+        vector = vectors[term.target].reshape(family.splits[term.target])
+        total = total + covelocity(term, split(family, arrays, term.source), vector, sizes)
+    return total
+
+
+def split(family: Family, arrays: Mapping[str, jax.Array], name: str | None) -> jax.Array | None:
+    """A parameter with its fused axes apart."""
+    return None if name is None else arrays[name].reshape(family.splits[name])

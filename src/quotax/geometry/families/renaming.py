@@ -1,0 +1,104 @@
+"""Components up to names, so that what is compiled for one block of a network serves all of its blocks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, cast
+
+from quotax.geometry.families.component import Component
+from quotax.geometry.families.family import Family
+from quotax.geometry.linalg.named import Named
+from quotax.symmetry import Group, Term
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A family reduced to what its field is made of; compared by value."""
+
+    name: str
+    group: Group
+    extents: tuple[tuple[str, int], ...]
+    moved: tuple[str, ...]
+    terms: tuple[Term, ...]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the group's axes."""
+        return dict(self.extents)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the algebra."""
+        return self.group.dimension(self.sizes)
+
+    @property
+    def splits(self) -> Mapping[str, tuple[int, ...]]:
+        """The parameters' shapes, fused axes apart."""
+        return dict(self.shapes)
+
+    def act(self, arrays: Mapping[str, Any], g: Any) -> NoReturn:
+        """Its terms do not say how the group acts."""
+        raise NotImplementedError
+
+    def field(self, arrays: Mapping[str, Any], xi: Any) -> NoReturn:
+        """Read off the terms by `labelled.velocities`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A component in numbered names, with the names of the parameters and families that it was made from."""
+
+    part: Component
+    parameters: Mapping[str, str] | None
+    """Numbers by name; nothing where a family without terms may read any parameter, so that all keep their names."""
+    families: Mapping[str, str]
+
+    def numbered(self, arrays: Mapping[str, Any]) -> Named:
+        """The component's own arrays, in numbered names."""
+        if self.parameters is None:
+            return dict(arrays)
+        return {new: arrays[old] for old, new in self.parameters.items() if old in arrays}
+
+    def named(self, arrays: Mapping[str, Any], names: Mapping[str, str] | None) -> Named:
+        """Arrays in numbered names, called as before."""
+        if names is None:
+            return dict(arrays)
+        return {old: arrays[new] for old, new in names.items() if new in arrays}
+
+
+@functools.lru_cache(maxsize=1024)
+def skeleton(part: Component) -> Skeleton:
+    """The skeleton of a component; components that differ in names only share one."""
+    parameters: dict[str, str] = {}
+    for family in part.families:
+        for term in family.terms or ():
+            for name in (term.target, term.source):
+                if name is not None:
+                    parameters.setdefault(name, f"p{len(parameters)}")
+    families = {family.name: f"f{i}" for i, family in enumerate(part.families)}
+    if any(family.terms is None for family in part.families):
+        return Skeleton(part, None, {name: name for name in families})
+    bare = tuple(
+        Bare(
+            families[family.name],
+            family.group,
+            tuple((axis, family.sizes[axis]) for axis in dict.fromkeys(family.group.element_axes)),
+            tuple(parameters[name] for name in family.moved),
+            tuple(
+                replace(term, target=parameters[term.target], source=term.source and parameters[term.source])
+                for term in family.terms or ()
+            ),
+            tuple((new, tuple(family.splits[old])) for old, new in parameters.items() if old in family.splits),
+        )
+        for family in part.families
+    )
+    return Skeleton(_interned(bare), parameters, families)
+
+
+@functools.lru_cache(maxsize=1024)
+def _interned(families: tuple[Bare, ...]) -> Component:
+    return Component(cast("tuple[Family, ...]", families))  # all that the solvers use of a family

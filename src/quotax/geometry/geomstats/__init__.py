@@ -1,0 +1,1 @@
+"""The geomstats objects of a quotient; importing them loads geomstats."""

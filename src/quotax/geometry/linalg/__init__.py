@@ -1,0 +1,1 @@
+"""Arrays, whatever they belong to: named vectors, decompositions, roots of inverses, iterations."""

@@ -1,0 +1,1 @@
+"""Two points of a quotient: alignment, distance and logarithm."""

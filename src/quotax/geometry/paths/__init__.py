@@ -1,0 +1,1 @@
+"""Geodesics: in closed form, or as solutions of differential equations."""

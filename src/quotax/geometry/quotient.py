@@ -1,0 +1,88 @@
+"""A quotient as its points and its geomstats objects see it: they are made by the space, and do not import it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+
+from quotax.geometry.canonical.gauge import Gauge
+from quotax.geometry.families.family import Family
+from quotax.geometry.linalg.named import Named
+from quotax.geometry.matching.two_points import Between, BetweenAbsorbed
+from quotax.geometry.metrics.metric import Metric
+
+
+class SizedModel(Protocol):
+    """A network, as the geometry uses it."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The axis sizes."""
+        ...
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The parameters' shapes by name."""
+        ...
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers the parameters hold."""
+        ...
+
+    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
+        """The arrays by name, refused when they do not fit."""
+        ...
+
+
+class Based(Protocol):
+    """A base point with what the metric computed there."""
+
+    @property
+    def arrays(self) -> Named:
+        """The parameters by name."""
+        ...
+
+    @property
+    def data(self) -> Any:
+        """What the metric prepared."""
+        ...
+
+    @property
+    def space(self) -> Quotient:
+        """The quotient."""
+        ...
+
+
+class Quotient(Protocol):
+    """What points, and what is made of them, ask their space."""
+
+    network: SizedModel
+    families: tuple[Family, ...]
+    _metric: Metric
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the quotient."""
+        ...
+
+    @functools.cached_property
+    def _gauge(self) -> Gauge: ...
+
+    @functools.cached_property
+    def _between(self) -> Between | BetweenAbsorbed: ...
+
+    def at(self, params: Any) -> Based:
+        """The parameters with everything factored that projections there share."""
+        ...
+
+    def rank_at(self, params: Any) -> jax.Array:
+        """The dimension of the orbit through `params`."""
+        ...
+
+    def _vectors(self, v: Any, label: str, call: str) -> Named: ...
+
+    def _needs_invariance(self, call: str) -> None: ...
