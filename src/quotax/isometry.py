@@ -24,9 +24,8 @@ from quotax.geometry.canonical.gauge import gauge
 from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_shift
 from quotax.geometry.metrics.measured import Defect, defects
-from quotax.geometry.metrics.metric import Metric
 from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import Action, Symmetry
+from quotax.symmetry import Symmetry
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -53,7 +52,7 @@ def certify_isometry(
     families = lower(architecture, symmetries, network)
     chosen = choose(metric, families, network.num_parameters)
     claim = f"the metric {metric!r} is invariant under {', '.join(s.name for s in symmetries) or 'nothing'}"
-    core, model, steps = chosen.core, architecture, chosen.absorbing
+    core, model, steps = chosen.core, architecture, [*chosen.absorbing]
     if chosen.absorbed is not None:
         kept = tuple(spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
         model = FunctionModel(architecture.name, lambda p: p, kept)
@@ -62,12 +61,13 @@ def certify_isometry(
         return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
     steps.append(core.lemma)
     for family in core.families:
-        reduced = _isometric_part(core, family)
-        if reduced is None:
+        group = core.asked(family)
+        if group is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
+        reduced = replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
         proof = certify_metric(model, reduced, "euclidean", draws=_LOOKS)
-        subject = f"{reduced.group} in {family.group}" if reduced.group != family.group else str(family.group)
+        subject = f"{group} in {family.group}" if group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
             return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
@@ -96,14 +96,6 @@ def _all(metric: Any, proofs: Sequence[tuple[Symmetry, Certificate]]) -> Certifi
     steps = tuple(f"{s.name}: {s.group} does not act by isometries" for s, _ in bad)
     first = bad[0][1]
     return Certificate(claim, first.status, first.scope, steps, witness=first.witness, residual=first.residual)
-
-
-def _isometric_part(metric: Metric, family: Family) -> Action | None:
-    """The subgroup that the lemma asks to be Euclidean isometries, acting as the family does; none where trivial."""
-    group = metric.asked(family)
-    if group is None:
-        return None
-    return replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
 
 
 def _why(family: Family) -> str:

@@ -14,18 +14,14 @@ from quotax.geometry.footing import Footing, Ground, footing, grounded, vertical
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, compiled, seldom
-from quotax.geometry.quotient import Quotient
+from quotax.geometry.quotient import Based
 from quotax.trees import nest
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
 @dataclass(frozen=True)
-class Point:
+class Point(Based):
     """A factored base point: projections here cost a few passes over the parameters. Trees in, trees out."""
-
-    arrays: Named
-    data: Any
-    space: Quotient
 
     @property
     def params(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
@@ -17,11 +18,6 @@ from quotax.geometry.metrics.metric import Metric
 
 class SizedModel(Protocol):
     """A network, as the geometry uses it."""
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -38,23 +34,13 @@ class SizedModel(Protocol):
         ...
 
 
-class Based(Protocol):
-    """A base point with what the metric computed there."""
+@dataclass(frozen=True)
+class Based:
+    """A base point with what the metric prepared there."""
 
-    @property
-    def arrays(self) -> Named:
-        """The parameters by name."""
-        ...
-
-    @property
-    def data(self) -> Any:
-        """What the metric prepared."""
-        ...
-
-    @property
-    def space(self) -> Quotient:
-        """The quotient."""
-        ...
+    arrays: Named
+    data: Any
+    space: Quotient
 
 
 class Quotient(Protocol):

@@ -31,7 +31,7 @@ from quotax.geometry.families.component import Component, components
 from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import clashes, hopeless, is_linear, is_shift, one_sided, restrict, uninformative
 from quotax.geometry.linalg import inverse_roots
-from quotax.geometry.linalg.named import Named, traced
+from quotax.geometry.linalg.named import Named, ravel, traced, unravel
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant
 from quotax.geometry.projection import gram, solver
 from quotax.geometry.projection.vertical import factors_at
@@ -298,8 +298,9 @@ class Gauge:
             right = {name: -0.5 * value for name, value in rest.items()}
             alone = far and part.dimension <= _DENSE and any(_two_sided(family) for family in part.families)
             found = symmetric_solution(part, at, right) if alone else solver.solve(part, factored, at, right)
-            for name, xi in found.items():
-                steps[name] = 0.5 * (xi + jnp.swapaxes(xi, -1, -2)) if _is_matrix(part, name) else xi
+            for family in part.families:
+                xi = found[family.name]
+                steps[family.name] = 0.5 * (xi + jnp.swapaxes(xi, -1, -2)) if family.group.layout == "matrix" else xi
         square = functools.reduce(jnp.maximum, [_square_size(f, steps[f.name]) for f in self.linear])
         # The root of what is at least 1: a step is zero at the solution, where its length has no derivative.
         length = jnp.sqrt(jnp.maximum(1.0, square))
@@ -422,14 +423,11 @@ def symmetric_solution(part: Component, arrays: Named, right: Elements) -> Eleme
     dtype = jnp.result_type(*arrays.values())
 
     def symmetric(coordinates: jax.Array) -> jax.Array:
-        pieces, start = [], 0
-        for family in part.families:
-            shape = part.shapes[family.name]
-            own = coordinates[start : start + math.prod(shape)].reshape(shape)
-            own = 0.5 * (own + jnp.swapaxes(own, -1, -2)) if family.group.general else own
-            pieces.append(own.ravel())
-            start += math.prod(shape)
-        return jnp.concatenate(pieces)
+        own = unravel(part.shapes, coordinates, part.shapes)
+        for f in part.families:
+            if f.group.general:
+                own[f.name] = 0.5 * (own[f.name] + jnp.swapaxes(own[f.name], -1, -2))
+        return ravel(own, part.shapes)
 
     projection = jax.vmap(symmetric)(jnp.eye(part.dimension, dtype=dtype))
     values, vectors = eigh(projection @ gram.matrix(part, gram.data(part, arrays), arrays) @ projection)
@@ -489,10 +487,6 @@ def _carriers_first(shifts: list[Family]) -> list[Family]:
 
 def _two_sided(family: Family) -> bool:
     return family.group.general and not is_pair(family)
-
-
-def _is_matrix(part: Component, name: str) -> bool:
-    return next(family for family in part.families if family.name == name).group.layout == "matrix"
 
 
 def _kernel(part: Component, arrays: Named) -> jax.Array:

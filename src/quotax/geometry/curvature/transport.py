@@ -23,7 +23,7 @@ from quotax.geometry.paths.path import path_type
 
 def flat_derivative(parts: Any, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
     r"""$(\nabla_h R)(x, y) z$: the derivative of `R(X, Y) Z` along `h`, for fields that are parallel along it."""
-    rates = [_negative(flat_change(parts, arrays, h, v)) for v in (x, y, z)]
+    rates = [flat_drift(parts, arrays, h, v) for v in (x, y, z)]
     return jax.jvp(functools.partial(flat_tensor, parts), (arrays, x, y, z), (h, *rates))[1]
 
 
@@ -44,13 +44,9 @@ def drift(riemannian: Riemannian, arrays: Named, velocity: Named, z: Named) -> N
     return {name: change[name] - bend[name] for name in z}
 
 
-def _negative(v: Named) -> Named:
-    return {name: -array for name, array in v.items()}
-
-
 def flat_drift(parts: Any, arrays: Named, velocity: Named, z: Named) -> Named:
     """The same where the metric is Euclidean, and among canonical representatives."""
-    return _negative(flat_change(parts, arrays, velocity, z))
+    return {name: -array for name, array in flat_change(parts, arrays, velocity, z).items()}
 
 
 # --- along a path

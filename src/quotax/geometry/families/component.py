@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 
 from quotax.geometry.families.family import Family, covelocities, velocities
 from quotax.geometry.families.labelled import apart
-from quotax.geometry.linalg.named import Named
+from quotax.geometry.linalg.named import Named, unravel
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +43,8 @@ class Component:
 
     def elements(self, coordinates: jax.Array) -> Named:
         """The algebra elements with these flat coordinates."""
-        result: Named = {}
-        start = 0
-        for family in self.families:
-            shape = self.shapes[family.name]
-            own = coordinates[start : start + math.prod(shape)].reshape(shape)
-            result[family.name] = family.group.algebra(own, family.sizes)
-            start += math.prod(shape)
-        return result
+        own = unravel(self.shapes, coordinates, self.shapes)
+        return {f.name: f.group.algebra(own[f.name], f.sizes) for f in self.families}
 
     def flat(self, covectors: Mapping[str, jax.Array]) -> jax.Array:
         """The transpose of `elements`."""

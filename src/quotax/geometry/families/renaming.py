@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from quotax.geometry.families.component import Component
 from quotax.geometry.families.family import Family
@@ -38,14 +38,6 @@ class Bare:
     def splits(self) -> Mapping[str, tuple[int, ...]]:
         """The parameters' shapes, fused axes apart."""
         return dict(self.shapes)
-
-    def act(self, arrays: Mapping[str, Any], g: Any) -> NoReturn:
-        """Its terms do not say how the group acts."""
-        raise NotImplementedError
-
-    def field(self, arrays: Mapping[str, Any], xi: Any) -> NoReturn:
-        """Read off the terms by `labelled.velocities`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -241,17 +241,12 @@ class Elements:
     def __init__(self, space: Quotient) -> None:
         """Lay the families out one after the other."""
         self.families = space.families
-        self.shapes = [family.group.shape(family.sizes) for family in self.families]
-        self.size = 1 + sum(math.prod(shape) for shape in self.shapes)
+        self.shapes = {family.name: family.group.shape(family.sizes) for family in self.families}
+        self.size = 1 + sum(math.prod(shape) for shape in self.shapes.values())
 
     def split(self, element: jax.Array) -> list[jax.Array]:
         """One array for each family."""
-        parts, start = [], 1
-        for shape in self.shapes:
-            stop = start + math.prod(shape)
-            parts.append(element[start:stop].reshape(shape))
-            start = stop
-        return parts
+        return list(unravel(self.shapes, element[1:], self.shapes).values())
 
     def join(self, direction: Any, parts: list[jax.Array]) -> jax.Array:
         """The flat vector of one array for each family."""

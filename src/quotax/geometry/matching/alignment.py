@@ -23,7 +23,7 @@ from jax.core import Tracer
 
 from quotax.geometry.families.compact import CompactPart, Touch, compact_blocks
 from quotax.geometry.families.family import Family
-from quotax.geometry.linalg.named import Named
+from quotax.geometry.linalg.named import Named, add
 from quotax.geometry.matching.clusters import BlockOrder, Cluster, clusters
 from quotax.geometry.matching.lower_bound import lower_bound
 
@@ -353,7 +353,7 @@ def _translated(plan: Plan, elements: Named, arrays: Named, reference: Named) ->
     shifts = {block.name: jnp.zeros_like(elements[block.name]) for block in plan.shifts}
     still = plan.act(arrays, elements | shifts)
     aim = {name: reference[name] - still[name] for name in still}
-    move = lambda t: _difference(plan.act(arrays, elements | t), still)
+    move = lambda t: add(plan.act(arrays, elements | t), -1, still)
     return elements | _least_squares(move, shifts, aim)
 
 
@@ -371,7 +371,7 @@ def _without_shifts(plan: Plan, arrays: Named) -> Named:
 
     neutral = plan.identity(jnp.result_type(*arrays.values()))
     shifts = {block.name: neutral[block.name] for block in plan.shifts}
-    return _difference(arrays, move(_least_squares(move, shifts, arrays)))
+    return add(arrays, -1, move(_least_squares(move, shifts, arrays)))
 
 
 def _least_squares(linear: Any, zero: Named, aim: Named) -> Named:
@@ -379,10 +379,6 @@ def _least_squares(linear: Any, zero: Named, aim: Named) -> Named:
     eps = float(jnp.finfo(jnp.result_type(*aim.values())).eps)
     gram = lambda t: transpose(linear(t))[0]
     return jax.scipy.sparse.linalg.cg(gram, transpose(aim)[0], tol=eps, maxiter=100)[0]
-
-
-def _difference(left: Named, right: Named) -> Named:
-    return {name: left[name] - right[name] for name in left}
 
 
 def _distance(left: Mapping[str, Any], right: Mapping[str, Any]) -> jax.Array:

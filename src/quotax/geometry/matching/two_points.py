@@ -93,7 +93,8 @@ class Between:
         here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.flat:
-            found = chord(here.arrays, closest, self._horizontal)
+            parts = self.metric.parts
+            found = chord(here.arrays, closest, lambda point, v: horizontal(parts, factors_at(parts, point), point, v))
         else:
             found = self._shot(self.metric.aim(arrays, here), here, closest, patience)
         return found._replace(attained=here.reached & there.reached)
@@ -177,10 +178,6 @@ class Between:
         if self.turning is None:
             return closest
         return match(self.turning, closest, e, starts=2, sweeps=20).arrays
-
-    def _horizontal(self, point: Named, v: Named) -> Named:
-        parts = self.metric.parts
-        return horizontal(parts, factors_at(parts, point), point, v)
 
 
 class BetweenAbsorbed:

@@ -47,7 +47,7 @@ class Absorbed(Metric):
         return self.frame.suspects(self.frame.families)
 
     @property
-    def absorbing(self) -> list[str]:
+    def absorbing(self) -> tuple[str, ...]:
         """The steps for the gains, and what the others are in the coordinates that absorb them."""
         steps = [
             "lemma (gains): with a gain s -> g s absorbed into what its scaling moves besides, and log |s| beside it, "
@@ -60,7 +60,7 @@ class Absorbed(Metric):
             texts = ", ".join(f"{e.name}[{','.join(map(str, e.indices))}] -> {e.expression}" for e in entries)
             if any(gain.weights.keys() & set(family.moved) for _, gain in self.absorbed.scalings):
                 steps.append(f"{family.name}: there {texts}")
-        return steps
+        return tuple(steps)
 
     def prepare(self, arrays: Named) -> Any:
         """The frame of the other parameters."""

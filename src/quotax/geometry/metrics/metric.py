@@ -86,6 +86,13 @@ class Metric(abc.ABC):
     """What leads to the canonical representatives that the metric is made with, if it is."""
     absorbed: Absorption | None = None
     """The gains that are absorbed before anything else, if any are; `core` is the metric on the rest."""
+    absorbing: tuple[str, ...] = ()
+    """The steps of a proof that absorb them."""
+    tangent: bool = False
+    """Whether horizontal vectors at canonical representatives are known to be tangent to these.
+
+    Horizontal geodesics then stay among them, and their accelerations are vertical.
+    """
     lemma: str = ""
     """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
 
@@ -146,14 +153,6 @@ class Metric(abc.ABC):
     def reach(self, data: Any, arrays: Named) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return jnp.zeros((), jnp.result_type(*arrays.values()))
-
-    @property
-    def tangent(self) -> bool:
-        """Whether horizontal vectors at canonical representatives are known to be tangent to these.
-
-        Horizontal geodesics then stay among them, and their accelerations are vertical.
-        """
-        return False
 
     def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
         """How much of a covector lies along the orbit."""
@@ -245,11 +244,6 @@ class Metric(abc.ABC):
     def asked(self, family: Family) -> Group | None:
         """The subgroup that the lemma asks to act by Euclidean isometries; none where it is trivial."""
         return family.group
-
-    @property
-    def absorbing(self) -> list[str]:
-        """The steps of a proof that absorb the gains."""
-        return []
 
     def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
         """The inner product of two tangent vectors."""

@@ -84,14 +84,11 @@ class Pairs(Metric):
         self.parts = components(families)
 
     def _loose(self, families: Sequence[Family]) -> list[str]:
-        return super()._loose([family for family in families if not self._in_block(family)])
+        return super()._loose([family for family in families if family not in self.pairs])
 
     def asked(self, family: Family) -> Group | None:
         """The compact part of a block's family."""
-        return family.group.compact if self._in_block(family) else family.group
-
-    def _in_block(self, family: Family) -> bool:
-        return any(pair is family for pair in self.pairs)
+        return family.group.compact if family in self.pairs else family.group
 
     def prepare(self, arrays: Named) -> Any:
         """Each block's Gram matrices, and the factored Gram operators of the other families."""

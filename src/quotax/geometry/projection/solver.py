@@ -93,9 +93,7 @@ def tensors(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) 
     return gram.data(part, arrays) if factored.held is None else factored.held
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _held(part: Component, arrays: Named) -> gram.Data:
-    return gram.data(part, arrays)
+_held = jax.jit(gram.data, static_argnums=0)
 
 
 @once

@@ -78,9 +78,7 @@ def dimensions(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) ->
 # Compiled for each component by itself, in numbered names: equal blocks of a network are compiled once.
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _split(part: Component, factor: Factor, arrays: Named, vectors: Named) -> tuple[Named, Named]:
-    return solver.split(part, factor, arrays, vectors)
+_split = jax.jit(solver.split, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
