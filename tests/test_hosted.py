@@ -1,6 +1,7 @@
 """Programs run in NumPy: what `jax.jit` computes, primitive by primitive, in type, shape and value."""
 
 import functools
+import tracemalloc
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -284,6 +285,23 @@ def test_a_program_is_traced_once_for_each_type():
     assert [float(run(2, np.float64(x))) for x in (1, 2)] == [2, 4]
     run(2, np.float32(1)), run(3, np.float64(1))
     assert seen == [2, 2, 3]
+
+
+def test_what_nobody_reads_any_more_is_let_go():
+    chain = lambda x: functools.reduce(lambda y, _: jnp.sin(y) + 1, range(200), x)
+    x = np.zeros(2**20)
+    run = Uncompiled(lambda _, x: chain(x))
+    run(None, x)
+    tracemalloc.start()
+    run(None, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * x.nbytes
+
+
+def test_large_arrays_are_left_to_the_compiler():
+    with pytest.raises(Unhosted, match="mul of 16000000 numbers"):
+        Uncompiled(lambda _, x: jnp.sum(jnp.outer(x, x) @ jnp.eye(4000)))(None, np.zeros(4000))
 
 
 def test_what_depends_on_the_first_arguments_is_done_once():

@@ -24,7 +24,7 @@ Params = Mapping[str, Any]
 
 
 class Unhosted(Exception):
-    """A primitive that has no entry in the table, or is used in a way that its entry does not know."""
+    """A primitive that has no entry in the table, is used in a way that its entry does not know, or makes much."""
 
 
 class Step(NamedTuple):
@@ -45,13 +45,11 @@ class Hosted:
         self._start: list[Any] = [None] * self._arguments
         self._steps: list[Step] = []
         self._results = self._inlined(closed, list(range(self._arguments)))
+        self._ends = _ends(self._steps, self._results)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """The outputs; types are those of the trace."""
-        values = [*arrays, *self._start[len(arrays) :]]
-        for step in self._steps:
-            _take(step, values)
-        return [np.asarray(values[slot]) for slot in self._results]
+        return self._finished(self._steps, self._ends, [*arrays, *self._start[len(arrays) :]])
 
     def given(self, *arrays: Any) -> Callable[..., list[Any]]:
         """The program of the last arguments, with everything done that depends on these first ones alone."""
@@ -63,15 +61,15 @@ class Hosted:
                 rest.append(step)
             else:
                 _take(step, start)
+        ends = _ends(rest, self._results)
+        return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]])
 
-        def run(*last: Any) -> list[Any]:
-            values = start.copy()
-            values[len(arrays) : len(arrays) + len(last)] = last
-            for step in rest:
-                _take(step, values)
-            return [np.asarray(values[slot]) for slot in self._results]
-
-        return run
+    def _finished(self, steps: list[Step], ends: list[list[int]], values: list[Any]) -> list[Any]:
+        for step, over in zip(steps, ends, strict=True):
+            _take(step, values)
+            for slot in over:
+                values[slot] = None
+        return [np.asarray(values[slot]) for slot in self._results]
 
     def _new(self, value: Any = None) -> int:
         self._start.append(value)
@@ -103,6 +101,16 @@ class Hosted:
         return [read(atom) for atom in jaxpr.outvars]
 
 
+def _ends(steps: list[Step], results: list[int]) -> list[list[int]]:
+    """For each step the places that nobody reads after it."""
+    kept, ends = set(results), []
+    for step in reversed(steps):
+        places = {*step.reads, *(slot for slot, _ in step.writes)}
+        ends.append(sorted(places - kept))
+        kept |= places
+    return ends[::-1]
+
+
 def _take(step: Step, values: list[Any]) -> None:
     outputs = step.run(*[values[slot] for slot in step.reads])
     for (slot, dtype), value in zip(step.writes, (outputs,) if step.alone else outputs, strict=True):
@@ -115,6 +123,8 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
     writes = [(slot, aval.dtype) for slot, aval in zip(outputs, types, strict=True)]
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for _, dtype in writes):
         raise Unhosted(name)
+    if any(math.prod(aval.shape) > _LARGEST for aval in types):
+        raise Unhosted(f"{name} of {max(math.prod(aval.shape) for aval in types)} numbers")
     if name in _MANY:
         return Step(_MANY[name](params), reads, writes, False)
     if name in _IN_CONTEXT:
@@ -132,6 +142,10 @@ def _array(value: Any) -> np.ndarray:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
         raise Unhosted("a key of random numbers")
     return np.asarray(value)
+
+
+_LARGEST = 2**23
+"""Arrays of more numbers are worth compiling for."""
 
 
 def _alive(jaxpr: Any) -> list[Any]:
