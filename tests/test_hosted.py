@@ -289,7 +289,7 @@ def test_a_program_is_traced_once_for_each_type():
 
 def test_what_nobody_reads_any_more_is_let_go():
     chain = lambda x: functools.reduce(lambda y, _: jnp.sin(y) + 1, range(200), x)
-    x = np.zeros(2**20)
+    x = np.zeros(2**16)
     run = Uncompiled(lambda _, x: chain(x))
     run(None, x)
     tracemalloc.start()

@@ -56,6 +56,7 @@ def architectures(draw):
     return random_net
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(architectures())
 def test_whatever_is_returned_is_tangent_and_invariant(model):

@@ -144,6 +144,7 @@ def test_projections_against_the_differentiated_action(space):
     close(point.unwhiten(point.whiten(v)), v, 1e-12)
 
 
+@pytest.mark.slow
 def test_everything_moves_with_the_group(space):
     params, v, w = draw(0), draw(10), draw(20)
     g = elements(space, 0)

@@ -25,7 +25,7 @@ def trees(name, count=2):
     "name",
     [
         "leaky",
-        "attention",
+        pytest.param("attention", marks=pytest.mark.slow),
         pytest.param("relu rnn", marks=pytest.mark.slow),
         pytest.param("state space", marks=pytest.mark.slow),
         pytest.param("decoder", marks=pytest.mark.slow),
@@ -93,6 +93,7 @@ def test_a_ray_is_the_geodesic_of_its_vector(name, metric):
     assert gap(point.ray(point.whiten(v)).end, point.geodesic(v).end) < 1e-10
 
 
+@pytest.mark.slow
 def test_rays_at_constant_gains():
     space = quotient(NET, FAMILIES, "invariant")
     rng = np.random.default_rng(0)
@@ -131,6 +132,7 @@ def test_reach_of_coupled_families_is_short_of_the_nearest_boundary():
 # --- derivatives
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_end_in_both_modes():
     parts, case = parts_of("leaky"), CASES["leaky"]
     space = case.space("invariant")
@@ -145,6 +147,7 @@ def test_derivatives_of_the_end_in_both_modes():
     np.testing.assert_allclose(left, right, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_derivative_in_time():
     parts, case = parts_of("leaky"), CASES["leaky"]
     point = case.space("invariant").at(case.tree(0))

@@ -62,6 +62,7 @@ def test_derivatives_of_matrix_functions(name, matrix):
     np.testing.assert_allclose(np.sum(backward * DIRECTION), np.sum(weights * difference), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_second_derivative_of_the_logarithm():
     def first(x):
         return jax.grad(lambda y: jnp.sum(gs.linalg.logm(y) ** 2))(x)
