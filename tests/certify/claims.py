@@ -428,7 +428,21 @@ def rotated(z, layout):
     return jnp.concatenate([a * c - b * s, b * c + a * s], -1)
 
 
-def rope(layout):
+def over_rows(z, layout):
+    """`z cos + swapped(z) sin` with angles for whole rows, as LLaMA's code has it; a wrong sign with `conjugate`."""
+    t, k = z.shape[-2:]
+    angle = jnp.arange(t)[:, None] / 100 ** (jnp.arange(0, k, 2) / k)
+    if layout == "adjacent":
+        angle = jnp.repeat(angle, 2, -1)
+        swapped = jnp.stack([-z[..., 1::2], z[..., ::2]], -1).reshape(z.shape)
+    else:
+        angle = jnp.concatenate([angle, angle], -1)
+        a, b = jnp.split(z, 2, -1)
+        swapped = jnp.concatenate([b if layout == "conjugate" else -b, a], -1)
+    return z * jnp.cos(angle) + swapped * jnp.sin(angle)
+
+
+def rope(layout, rotated=rotated):
     @qx.architecture(params={"Wq": "head x k", "Wk": "head x k", "Wv": "head x v", "bk": "head k"}, inputs={"x": "t x"})
     def net(p, x):
         q = rotated(jnp.einsum("tx,hxk->htk", x, p["Wq"]), layout)
@@ -450,6 +464,13 @@ for layout in ("adjacent", "halves"):
     false(f"RoPE {layout} paired as {other}", model, qx.ComplexScaling("k", each="head", pairs=other), ROPE)
     false(f"RoPE {layout} GL", model, GL("k", each="head"), ROPE)
     false(f"RoPE {layout} key bias", model, SHIFT("k", each="head"), {"bk[head,k]": "bk[head,k] + g[head,k]"})
+    model = rope(layout, over_rows)
+    true(f"RoPE {layout} over rows", model, qx.ComplexScaling("k", each="head", pairs=layout), ROPE)
+    false(f"RoPE {layout} over rows paired as {other}", model, qx.ComplexScaling("k", each="head", pairs=other), ROPE)
+false(
+    "RoPE over rows with a wrong sign", rope("conjugate", over_rows),
+    qx.ComplexScaling("k", each="head", pairs="halves"), ROPE,
+)  # fmt: skip
 
 # --- compositions
 

@@ -135,9 +135,9 @@ def entries(world, choose):
     if element.kind == "complex":
         half = Size.of(2), H
         inner = [Free((0, 3), H), Bound(5, H)]
-        for k in (0, 1):
+        for k in (ix.fixed(0, half[0]), ix.fixed(1, half[0]), Bound(7, half[0])):
             for i in inner:
-                parts = (i, ix.fixed(k, half[0]))
+                parts = (i, k)
                 ends.append(ix.pair(*(parts if element.pairs == "adjacent" else parts[::-1])))
     copies = choose(each)
     pool = [a for a in atoms.made if a.number in {atoms._known[k].number for k in ("g", "inv(g)") if k in atoms._known}]

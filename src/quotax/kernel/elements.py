@@ -8,7 +8,7 @@ from typing import Literal
 
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Bound, Fixed, Index, Pair
-from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule
+from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule, renamed
 from quotax.kernel.rewriting import occurrences
 from quotax.kernel.sizes import Size
 
@@ -70,6 +70,7 @@ class Element:
             imaginary = atoms.make("im g", "element", "b", slots, moved=True)
             norm = atoms.make("1/|g|^2", "element", "|g|⁻²", slots, moved=True, sign="positive")
             mine = {g.number: False, inverse.number: True}
+            out.append(self._halved)
             out.append(lambda algebra, factors: self._opened(algebra, factors, mine, (real, imaginary, norm)))
             out.append(lambda algebra, factors: _modulus(algebra, factors, real, imaginary, norm))
         return tuple(out)
@@ -111,6 +112,23 @@ class Element:
                     out.append((Fraction(sign), [*rest, *extra, meets], ()))
                 algebra.lemmas["complex scaling: each pair is multiplied by a + ib"] = None
                 return out
+        return None
+
+    def _halved(self, algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
+        r"""$\sum_{b<2} F_b = F_0 + F_1$ where `b` is the half of a pair.
+
+        A rotation that is written over whole rows, `z cos + swapped(z) sin`, is summed over halves; `g` is known at
+        each of them alone.
+        """
+        for _, at, _ in factors:
+            for index in at:
+                for joint in ix.inside(index):
+                    if not isinstance(joint, Pair) or joint.extent != self.axis:
+                        continue
+                    half = joint.inner if self.pairs == "adjacent" else joint.outer
+                    if isinstance(half, Bound) and half.extent == _TWO:
+                        terms = (renamed(factors, {half: ix.fixed(number, _TWO)}) for number in (0, 1))
+                        return [(Fraction(1), term, (half,)) for term in terms]
         return None
 
     def _half(self, index: Index) -> tuple[Index, int] | None:

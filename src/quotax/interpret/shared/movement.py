@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete, is_known
 
 
 def _broadcast_in_dim(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
@@ -69,9 +69,21 @@ def movement(*controls: int, rest: bool = False) -> Rule:
 
     def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
         numbered, pool = number(eqn, args, controls, rest)
-        return [eqn.domain.take(pool, index) for index in move(eqn, numbered, pool)]
+        moved = move(eqn, numbered, pool)
+        pool = _taken(pool, moved)
+        return [eqn.domain.take(pool, index) for index in moved]
 
     return rule
+
+
+def _taken(pool: list[Any], moved: list[np.ndarray]) -> list[Any]:
+    """The pool without what nobody takes: `where(n > 0, total / n, nan)`, as in `jnp.var`, has no NaN for n > 0."""
+    out, end = [], 0
+    for array in pool:
+        start, end = end, end + int(np.prod(array.shape, dtype=np.int64))
+        idle = is_known(array) and not any(np.any((index >= start) & (index < end)) for index in moved)
+        out.append(np.zeros_like(array) if idle else array)
+    return out
 
 
 def is_control(position: int, controls: tuple[int, ...], rest: bool) -> bool:

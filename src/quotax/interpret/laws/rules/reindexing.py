@@ -229,7 +229,10 @@ def _but(dims: Dims, own: Dims, d: int) -> Dims:
 
 
 def joined(eqn: Eqn, values: Sequence[Tensor], d: int, new: bool = False) -> Tensor:
-    """Equal parts side by side: `sum_l [part = l] value_l`. With `new`, along a dimension of its own."""
+    """Equal parts side by side: `sum_l [part = l] value_l`. With `new`, along a dimension of its own.
+
+    The part is one of them, so `sum_l [part = l] = 1`: copies of one value are an index that does not occur.
+    """
     algebra = eqn.algebra
     values = list(values)
     if len(values) == 1 and not new:
@@ -252,6 +255,8 @@ def joined(eqn: Eqn, values: Sequence[Tensor], d: int, new: bool = False) -> Ten
                 mapping[place(k, f, size)] = place(k + 1, f, size)
             elif not new and k == d:
                 mapping[place(k, f, size)] = place(k, f + 1, size)
+    if all(value.poly == values[0].poly for value in values):
+        return merged(values, replace(relabelled(algebra, values[0], mapping, dims), compared=(), source=None))
     out: Poly = {}
     for number, value in enumerate(values):
         part = relabelled(algebra, value, mapping, dims)
