@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
-    from quotax.declare import Architecture, Mask, Network, Tokens, architecture
+    from quotax.declare import Architecture, Mask, Network, Positive, Tokens, architecture
     from quotax.derive import Audit, SymmetryGroup
     from quotax.errors import (
         ArchitectureError,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "artifacts": "Certificate Witness",
-    "declare": "Architecture Mask Network Tokens architecture",
+    "declare": "Architecture Mask Network Positive Tokens architecture",
     "derive": "Audit SymmetryGroup",
     "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
     "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
@@ -89,6 +89,7 @@ __all__ = [
     "GeometryError",
     "InvarianceError",
     "Mask",
+    "Positive",
     "MetricWarning",
     "Network",
     "O",

@@ -23,8 +23,13 @@ class ArraySpec:
 
     name: str
     axes: tuple[tuple[AxisFactor, ...], ...]
-    kind: Literal["real", "tokens", "mask"] = "real"
+    kind: Literal["real", "positive", "tokens", "mask"] = "real"
     below: AxisFactor | None = None
+
+    @property
+    def discrete(self) -> bool:
+        """Whether an entry is one of finitely many numbers."""
+        return self.kind in ("tokens", "mask")
 
     @property
     def axis_names(self) -> tuple[str, ...]:

@@ -64,6 +64,37 @@ def test_tokens_and_masks_take_every_value_that_they_may():
     assert qx.verify(bag, qx.Symmetry("basis", qx.GL("D"), {"E": "E @ g.T", "W": "W @ inv(g)"})).status == "proved"
 
 
+@pytest.mark.parametrize("kind", [qx.Positive, lambda axes: axes], ids=["positive", "real"])
+def test_what_an_input_may_be_decides_which_symmetries_exist(kind):
+    """`|v w| - v |w|` is zero for positive v alone: there w may be anything."""
+
+    @qx.architecture(params={"w": "c", "a": "c"}, inputs={"v": kind("c")})
+    def model(p, v):
+        return p["a"] @ (jnp.abs(v * p["w"]) - v * jnp.abs(p["w"]))
+
+    shift = qx.Symmetry("shift", qx.Translation("c"), {"w": "w + g"})
+    expected = "proved" if kind is qx.Positive else "refuted"
+    assert qx.verify(model, shift).status == expected
+    stated = qx.verify(model, shift, sizes={"c": 2})
+    assert stated.status == expected
+
+
+def test_a_variance_that_is_an_input_is_positive():
+    """Batch norm in evaluation mode: a scale of what reads the statistics, found at points where there is a root."""
+
+    @qx.architecture(params={"g": "c", "s": "c", "A": "y c"}, inputs={"x": "c", "v": qx.Positive("c")})
+    def norm(p, x, v):
+        return p["A"] @ jax.nn.relu(x / jnp.sqrt(v) * p["g"] + p["s"])
+
+    scale = qx.Symmetry("s", qx.PositiveDiagonal("c"), {"g": "g @ p.g", "s": "g @ s", "A": "A @ inv(g)"})
+    proof = qx.verify(norm, scale)
+    assert proof.scope == "every width"
+    assert not any("positive" in line for line in proof.assumptions)
+    wrong = qx.Symmetry("s", qx.PositiveDiagonal("c"), {"g": "g @ p.g", "A": "A @ inv(g)"})
+    witness = qx.verify(norm, wrong).witness
+    assert (witness.inputs["v"] > 0).all()
+
+
 def test_a_permutation_is_tried_where_it_differs_from_its_inverse():
     model, claim = symmetry("permutation: inverse", BROKEN)
     assert qx.verify(model, claim).witness.sizes["h"] == 3

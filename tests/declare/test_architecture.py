@@ -8,6 +8,7 @@ import sympy as sp
 
 import quotax as qx
 from models import relu
+from quotax.interpret.random_inputs import random_input
 
 
 @qx.architecture(
@@ -267,3 +268,16 @@ def test_a_primitive_without_a_row_is_refused_by_name_and_place():
     with pytest.raises(qx.UnsupportedPrimitiveError, match=r"svd.*test_architecture.py") as caught:
         model.expression(h=2)
     assert "What to do" in str(caught.value)
+
+
+def test_a_positive_input_is_drawn_positive_and_known_to_be():
+    @qx.architecture(params={"w": "c"}, inputs={"v": qx.Positive("c")})
+    def model(p, v):
+        return jnp.sum(p["w"] * jnp.abs(v) + jnp.sqrt(v))
+
+    assert "v: c (positive)" in repr(model)
+    (v,) = model.trace({"c": 3}).inputs
+    rng = np.random.default_rng(0)
+    assert (random_input(v, {"c": 500}, rng, lambda shape: rng.normal(size=shape)) > 0).all()
+    w0, v0 = sp.Symbol("w[0]", real=True), sp.Symbol("v[0]", positive=True)
+    assert model.expression(c=1) == w0 * v0 + sp.sqrt(v0)

@@ -155,14 +155,14 @@ def uncertainty(
 ) -> list[np.ndarray]:
     """How much each output entry changes in a coarser run at nudged points: infinite where it ceases to be finite."""
     rng = np.random.default_rng(0)
-    point = [(_floats(sample[which][spec.name]), "real") for spec in trace.params]
-    point += [(np.asarray(sample["inputs"][spec.name]), spec.kind) for spec in trace.inputs]
+    point = [(_floats(sample[which][spec.name]), False) for spec in trace.params]
+    point += [(np.asarray(sample["inputs"][spec.name]), spec.discrete) for spec in trace.inputs]
     worst = [np.zeros(np.shape(o)) for o in outputs]
     for _ in range(1 if batch else 3):
         nudged = []
-        for array, kind in point:
+        for array, discrete in point:
             copies = np.broadcast_to(array, (batch, *array.shape)) if batch else array
-            nudged.append(copies * (1 + NUDGE * rng.normal(size=copies.shape)) if kind == "real" else copies)
+            nudged.append(copies * (1 + NUDGE * rng.normal(size=copies.shape)) if not discrete else copies)
         with jax.enable_x64(True):
             found = _numbers(_compiled(trace.jaxpr, bool(batch), coarse=True)(*nudged))
         for k, (here, near) in enumerate(zip(outputs, found, strict=True)):

@@ -144,8 +144,8 @@ def _outputs(trace: Trace, params: Mapping[str, np.ndarray], inputs: Mapping[str
 
 def _input_cases(trace: Trace) -> Iterator[dict[str, np.ndarray]]:
     """Real inputs as symbols; tokens and masks take every value that they may."""
-    discrete = [spec for spec in trace.inputs if spec.kind != "real"]
-    real = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.inputs if spec.kind == "real"}
+    discrete = [spec for spec in trace.inputs if spec.discrete]
+    real = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.inputs if not spec.discrete}
     counts = [int(np.prod(spec.shape(trace.sizes))) for spec in discrete]
     bounds = [spec.bound(trace.sizes) if spec.kind == "tokens" else 2 for spec in discrete]
     choices = [itertools.product(range(bound), repeat=count) for bound, count in zip(bounds, counts, strict=True)]

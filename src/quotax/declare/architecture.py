@@ -30,7 +30,8 @@ def architecture(
         params: name -> blank-separated axes; `""` is a scalar, an integer token a fixed size, `head*k` one array
             dimension that fuses two axes. Dicts nest, and nested names join with `/`.
         inputs: the same for the arguments after the parameters, in their order. A string is a real array,
-            `Tokens("t", below="vocab")` an array of integers, `Mask("t")` an array of zeros and ones.
+            `Tokens("t", below="vocab")` an array of integers, `Mask("t")` an array of zeros and ones,
+            `Positive("c")` one of positive numbers.
         init: initialisers `(key, shape, dtype) -> array`, or numbers, for parameters that should not start as usual.
 
     The function may take a keyword-only argument `sizes` and receives the axis sizes as a dict: for a fused
@@ -159,7 +160,7 @@ def as_sympy(array: np.ndarray) -> Any:
 
 
 def _kind_text(kind: str, below: AxisFactor | None) -> str:
-    return {"real": "", "mask": " (mask)"}.get(kind, f" (tokens below {below})")
+    return {"real": "", "mask": " (mask)", "positive": " (positive)"}.get(kind, f" (tokens below {below})")
 
 
 def _check_signature(function: Callable[..., Any], name: str, inputs: tuple[ArraySpec, ...]) -> bool:

@@ -60,6 +60,13 @@ class Mask:
     axes: str
 
 
+@dataclass(frozen=True)
+class Positive:
+    """An input whose entries are positive: the running variance of a norm, a temperature, a step in time."""
+
+    axes: str
+
+
 def parse_params(tree: object) -> tuple[ArraySpec, ...]:
     """The parameters of a declaration, nested names joined with `/`."""
     if not isinstance(tree, Mapping) or not tree:
@@ -90,7 +97,7 @@ def _walk_params(tree: Mapping[Any, Any], prefix: str) -> list[ArraySpec]:
 
 
 def parse_inputs(declared: object) -> tuple[ArraySpec, ...]:
-    """The inputs of a declaration: plain strings, `Tokens` or `Mask`."""
+    """The inputs of a declaration: plain strings, `Tokens`, `Mask` or `Positive`."""
     if not isinstance(declared, Mapping):
         raise ArchitectureError(
             f"`architecture`: inputs must be a dict of name -> axes such as {{'x': 'x'}}, got {declared!r}."
@@ -105,8 +112,9 @@ def parse_inputs(declared: object) -> tuple[ArraySpec, ...]:
             if len(below) != 1 or len(below[0]) != 1:
                 raise ArchitectureError(f"{owner}: below must be one axis name or one size, got {value.below!r}.")
             specs.append(ArraySpec(name, parse_axes(value.axes, owner=owner), "tokens", below[0][0]))
-        elif isinstance(value, Mask):
-            specs.append(ArraySpec(name, parse_axes(value.axes, owner=owner), "mask"))
+        elif isinstance(value, Mask | Positive):
+            kind = "mask" if isinstance(value, Mask) else "positive"
+            specs.append(ArraySpec(name, parse_axes(value.axes, owner=owner), kind))
         else:
             specs.append(ArraySpec(name, parse_axes(value, owner=owner)))
     return tuple(specs)

@@ -16,9 +16,10 @@ from quotax.interpret.symbolic.domain import SYMBOLIC
 
 
 def symbols_for(spec: ArraySpec, sizes: Mapping[str, int]) -> np.ndarray:
-    """One symbol per entry: `Symbol("W1[0,1]", real=True)` or `Symbol("a", real=True)`; for tokens, integers."""
+    """One symbol per entry: `Symbol("W1[0,1]", real=True)` or `Symbol("a", real=True)`; integers for tokens."""
     shape = spec.shape(sizes)
-    kind = {"integer": True, "nonnegative": True} if spec.kind == "tokens" else {"real": True}
+    known = {"tokens": {"integer": True, "nonnegative": True}, "positive": {"positive": True}}
+    kind = known.get(spec.kind, {"real": True})
     names = (spec.name + (f"[{','.join(map(str, at))}]" if at else "") for at in np.ndindex(*shape))
     return entries.filled(shape, (sp.Symbol(name, **kind) for name in names))
 

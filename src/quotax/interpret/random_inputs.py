@@ -13,10 +13,14 @@ from quotax.artifacts import ArraySpec
 def random_input(
     spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], Any]
 ) -> Any:
-    """Tokens below their bound, or a mask of zeros and ones; what is neither, `real` draws."""
+    """Tokens below their bound, or a mask of zeros and ones; what is neither, `real` draws.
+
+    Residues have no sign: of numbers that `real` draws, the magnitudes are positive.
+    """
     shape = spec.shape(sizes)
     if spec.kind == "tokens":
         return rng.integers(0, spec.bound(sizes), shape).astype(np.int32)
     if spec.kind == "mask":
         return rng.integers(0, 2, shape).astype(np.float64)
-    return real(shape)
+    drawn = real(shape)
+    return np.abs(drawn) if spec.kind == "positive" and isinstance(drawn, np.ndarray) else drawn

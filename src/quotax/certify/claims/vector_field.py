@@ -54,7 +54,7 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
         return Certificate(claim, "proved", "every width", steps, assumptions)
     proved = []
     for trace in small:
-        if any(spec.kind != "real" for spec in trace.inputs):
+        if any(spec.discrete for spec in trace.inputs):
             break
         reason = _not_zero(trace)
         if reason is not None:

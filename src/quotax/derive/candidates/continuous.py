@@ -35,7 +35,7 @@ class Drawn:
 def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Drawn:
     """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks."""
     trace = model.trace(sizes)
-    discrete = any(spec.kind != "real" for spec in trace.inputs)
+    discrete = any(spec.discrete for spec in trace.inputs)
     stream = batches(trace, rng, 4 if discrete else 16)
     kept: list[Batch] = []
     while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):

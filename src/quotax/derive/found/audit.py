@@ -212,10 +212,8 @@ def _inert(trace: Trace, moving: np.ndarray) -> tuple[str, ...]:
 
 def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int, np.ndarray, bool]:
     """The rank at one random point over many inputs, the columns that are not zero, and whether a sign was drawn."""
-    discrete = any(spec.kind != "real" for spec in trace.inputs)
-    stream = batches(
-        trace, rng, 1 if discrete and not any(s.kind == "real" for s in trace.inputs) else 16, one_point=True
-    )
+    discrete = any(spec.discrete for spec in trace.inputs)
+    stream = batches(trace, rng, 1 if discrete and all(s.discrete for s in trace.inputs) else 16, one_point=True)
     rows = np.zeros((0, total), np.int64)
     opaque, quiet, best = False, 0, -1
     pending: list[np.ndarray] = []

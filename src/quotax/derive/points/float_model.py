@@ -104,7 +104,7 @@ class FloatModel:
         return defined(share, *self._names())
 
     def _names(self) -> tuple[list[str], list[str]]:
-        return [s.name for s in self.trace.params], [s.name for s in self.trace.inputs if s.kind == "real"]
+        return [s.name for s in self.trace.params], [s.name for s in self.trace.inputs if not s.discrete]
 
     # --- values and derivatives
 
@@ -170,8 +170,8 @@ class FloatModel:
         good: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        kinds = (spec.kind for spec in self.trace.inputs)
-        beside = [nudged(x, rng) if kind == "real" else x for kind, x in zip(kinds, inputs, strict=True)]
+        specs = self.trace.inputs
+        beside = [x if spec.discrete else nudged(x, rng) for spec, x in zip(specs, inputs, strict=True)]
         nearby, also = self._derivatives(nudged(theta, rng), beside)
         both = good & also
         size, change = np.abs(jacobian[both]), np.abs(nearby[both] - jacobian[both])

@@ -275,8 +275,8 @@ def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
     if spec.kind == "tokens":
         assert spec.below is not None
         kind, sign, data = "tokens", "nonnegative", _factor(spec.below, sizes)
-    elif spec.kind == "mask":
-        sign = "boolean"
+    elif spec.kind in ("mask", "positive"):
+        sign = "boolean" if spec.kind == "mask" else "positive"
     made = writer.algebra.atoms.make(
         (kind, spec.name), kind, spec.name, [i.extent for i in at], sign=sign, data=data
     )  # fmt: skip

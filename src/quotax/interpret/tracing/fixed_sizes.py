@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 
-DTYPES = {"real": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
+DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
 
 
 def trace(
