@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -21,11 +20,10 @@ from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Architecture, Network
 from quotax.geometry import choose
 from quotax.geometry.canonical.gauge import gauge
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_shift
 from quotax.geometry.metrics.measured import Defect, defects
-from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import Symmetry
+from quotax.lower import lower_action
+from quotax.symmetry import Family, Symmetry
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -65,8 +63,7 @@ def certify_isometry(
         if group is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
-        reduced = replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
-        proof = certify_metric(model, reduced, "euclidean", draws=_LOOKS)
+        proof = certify_metric(model, family.action.of_subgroup(group), "euclidean", draws=_LOOKS)
         subject = f"{group} in {family.group}" if group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
@@ -77,7 +74,7 @@ def certify_isometry(
     )
 
 
-def lower(architecture: Architecture, symmetries: Sequence[Symmetry], network: Network) -> list[LoweredAction]:
+def lower(architecture: Architecture, symmetries: Sequence[Symmetry], network: Network) -> list[Family]:
     """The symmetries as JAX functions on a network."""
     specs = architecture.params
     return [lower_action(symmetry.bind(specs), specs, network.sizes) for symmetry in symmetries]
@@ -127,7 +124,7 @@ def _measured(
     return Certificate(claim, "undecided", f"checked at {where}", steps, residual="no lemma covers every family")
 
 
-def _assumptions(families: Sequence[LoweredAction]) -> tuple[str, ...]:
+def _assumptions(families: Sequence[Family]) -> tuple[str, ...]:
     """Where canonical representatives and covariances determine the group element: the lemmas need no more."""
     found = ["the parameters have full rank along every axis that a family acts on, as almost all parameters have"]
     for family in families:
