@@ -9,8 +9,7 @@ can refute.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,14 +17,14 @@ import numpy as np
 
 from quotax.artifacts import Certificate, Witness
 from quotax.certify import FunctionModel, certify_metric
-from quotax.declare import Architecture, Network
+from quotax.declare import Network
 from quotax.geometry import choose
 from quotax.geometry.canonical.gauge import gauge
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_shift
 from quotax.geometry.metrics.measured import Defect, defects
-from quotax.lower import LoweredAction, lower_action
-from quotax.symmetry import Symmetry
+from quotax.geometry.metrics.metric import Metric
+from quotax.lower import lower_action
+from quotax.symmetry import Family
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -38,52 +37,36 @@ _LOOKS = 2
 
 
 def certify_isometry(
-    architecture: Architecture,
-    symmetries: Sequence[Symmetry],
-    metric: str | Callable[..., Any],
-    sizes: Mapping[str, int],
+    network: Network, families: Sequence[Family], metric: str | Callable[..., Any], chosen: Metric
 ) -> Certificate:
-    """The certificate that all the symmetries are isometries of `metric` on the network of these sizes."""
-    network = architecture.at(**sizes)
+    """The certificate that all the families are isometries of `metric`, which is `chosen` for them on this network."""
+    architecture = network.architecture
     if callable(metric) or metric == "euclidean":
-        return _all(
-            metric, [(s, certify_metric(architecture, s.bind(architecture.params), metric)) for s in symmetries]
-        )
-    families = lower(architecture, symmetries, network)
-    chosen = choose(metric, families, network.num_parameters)
-    claim = f"the metric {metric!r} is invariant under {', '.join(s.name for s in symmetries) or 'nothing'}"
+        return _all(metric, [(family, certify_metric(architecture, family.action, metric)) for family in families])
+    claim = f"the metric {metric!r} is invariant under {', '.join(family.name for family in families) or 'nothing'}"
     core, model, steps = chosen.core, architecture, [*chosen.absorbing]
     if chosen.absorbed is not None:
         kept = tuple(spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
         model = FunctionModel(architecture.name, lambda p: p, kept)
     if core.unsettled:
         steps += [f"{name}: no canonical representative, {why}" for name, why in core.unsettled.items()]
-        return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
+        return _measured(claim, network, families, metric, chosen, tuple(steps))
     steps.append(core.lemma)
     for family in core.families:
         group = core.asked(family)
         if group is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
-        reduced = replace(family.action, symmetry=Symmetry(family.name, group, family.action.symmetry.action))
-        proof = certify_metric(model, reduced, "euclidean", draws=_LOOKS)
+        proof = certify_metric(model, family.action.of_subgroup(group), "euclidean", draws=_LOOKS)
         subject = f"{group} in {family.group}" if group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
-            return _measured(claim, architecture, symmetries, metric, network, tuple(steps))
+            return _measured(claim, network, families, metric, chosen, tuple(steps))
         steps.append(f"{family.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
-    return Certificate(
-        claim, "proved", "every width", tuple(steps), _assumptions(lower(architecture, symmetries, network))
-    )
+    return Certificate(claim, "proved", "every width", tuple(steps), _assumptions(families))
 
 
-def lower(architecture: Architecture, symmetries: Sequence[Symmetry], network: Network) -> list[LoweredAction]:
-    """The symmetries as JAX functions on a network."""
-    specs = architecture.params
-    return [lower_action(symmetry.bind(specs), specs, network.sizes) for symmetry in symmetries]
-
-
-def _all(metric: Any, proofs: Sequence[tuple[Symmetry, Certificate]]) -> Certificate:
+def _all(metric: Any, proofs: Sequence[tuple[Family, Certificate]]) -> Certificate:
     """One certificate of several claims: refuted by the first that is, proved when all are."""
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
     claim = f"the metric {name!r} is invariant under {', '.join(s.name for s, _ in proofs) or 'nothing'}"
@@ -105,18 +88,14 @@ def _why(family: Family) -> str:
 
 
 def _measured(
-    claim: str,
-    architecture: Architecture,
-    symmetries: Sequence[Symmetry],
-    metric: str,
-    network: Network,
-    steps: tuple[str, ...],
+    claim: str, network: Network, families: Sequence[Family], metric: str, chosen: Metric, steps: tuple[str, ...]
 ) -> Certificate:
     """The certificate where no lemma decides: of a comparison at random points, which can only refute."""
-    small = _small(network, metric, symmetries)
+    small = _small(network, families)
     where = ", ".join(f"{axis}={n}" for axis, n in small.sizes.items())
-    families = lower(architecture, symmetries, small)
-    chosen = choose(metric, families, small.num_parameters)
+    if small is not network:
+        families = _at(small, families)
+        chosen = choose(metric, families, small.num_parameters)
     seen = defects(chosen, families, small.shapes)
     broken = [defect for defect in seen if not defect.size <= _TOLERANCE]
     if broken:
@@ -127,7 +106,7 @@ def _measured(
     return Certificate(claim, "undecided", f"checked at {where}", steps, residual="no lemma covers every family")
 
 
-def _assumptions(families: Sequence[LoweredAction]) -> tuple[str, ...]:
+def _assumptions(families: Sequence[Family]) -> tuple[str, ...]:
     """Where canonical representatives and covariances determine the group element: the lemmas need no more."""
     found = ["the parameters have full rank along every axis that a family acts on, as almost all parameters have"]
     for family in families:
@@ -155,17 +134,22 @@ def _witness(defect: Defect, network: Network) -> Witness:
     )
 
 
-def _small(network: Network, metric: str, symmetries: Sequence[Symmetry]) -> Network:
+def _at(network: Network, families: Sequence[Family]) -> list[Family]:
+    return [lower_action(family.action, family.specs, network.sizes) for family in families]
+
+
+def _small(network: Network, families: Sequence[Family]) -> Network:
     """The network itself, or a smaller one whose families are settled in the same way."""
     if network.num_parameters <= _LARGEST:
         return network
-    architecture = network.architecture
-    kind = lambda net: (lambda g: (g.characters, g.excluded, set(g.unsettled)))(
-        gauge(lower(architecture, symmetries, net), unique=True)
-    )
+
+    def kind(families: Sequence[Family]) -> tuple[Any, ...]:
+        found = gauge(families, unique=True)
+        return found.characters, found.excluded, set(found.unsettled)
+
     for root in (0.25, 0.35, 0.5):
         sizes = {axis: n if n <= 2 else 2 * max(1, math.ceil(n**root / 2)) for axis, n in network.sizes.items()}
-        small = architecture.at(**sizes)
-        if small.num_parameters <= 4 * _LARGEST and kind(small) == kind(network):
+        small = network.architecture.at(**sizes)
+        if small.num_parameters <= 4 * _LARGEST and kind(_at(small, families)) == kind(families):
             return small
     return network

@@ -28,8 +28,9 @@ from quotax.derive import derive as derive_symmetries
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
-from quotax.isometry import certify_isometry, lower
-from quotax.symmetry import Symmetry
+from quotax.isometry import certify_isometry
+from quotax.lower import lower_action
+from quotax.symmetry import Family, Symmetry
 from quotax.threads import one_thread
 
 _PROVED_AT_ONCE = 100_000
@@ -111,7 +112,9 @@ def verify_metric(
                 f"`verify_metric(architecture, symmetry, {metric!r})` takes sizes= and no other setting, "
                 f"got {', '.join(settings)}."
             )
-        return certify_isometry(architecture, [symmetry], metric, sizes)
+        network = architecture.at(**sizes)
+        families = _lowered([symmetry], network)
+        return certify_isometry(network, families, metric, choose(metric, families, network.num_parameters))
     return certify_metric(architecture, symmetry.bind(architecture.params), metric, **settings)
 
 
@@ -242,51 +245,52 @@ def quotient(
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
         raise GeometryError(f"`quotient(network, symmetries)`: network must be a sized network, got {network!r}{hint}.")
     model = network.architecture
-    families, left_out = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries), {}
-    if isinstance(symmetries, SymmetryGroup) and verified is None:
-        families, certified, left_out = _whole(symmetries, network, metric)
-        verified = certified if symmetries.model is model else None
-    for symmetry in families:
+    given = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
+    whole = symmetries if isinstance(symmetries, SymmetryGroup) and verified is None else None
+    known, left_out = {}, {}
+    if whole is not None:
+        given = [*whole.declared, *given, *whole.discrete]  # what was declared to it first
+        known = dict((*whole.proved, *whole.discrete_proved)) if whole.model is model else {}
+        left_out = {family.name: "fields without a finite action" for family in whole.unnamed}
+    for symmetry in given:
         if not isinstance(symmetry, Symmetry):
             raise GeometryError(
                 f"`quotient(network, symmetries)`: symmetries must be `qx.Symmetry` objects, got {symmetry!r}."
             )
-    certificates = list(verified) if verified is not None else [verify(model, symmetry) for symmetry in families]
+    families = _lowered(given, network)
+    if whole is not None and not callable(metric):
+        left_out |= unusable(families[len(given) - len(whole.discrete) :])
+        families = [family for family in families if family.name not in left_out]
+    used = [family.action.symmetry for family in families]
+    certificates = list(verified) if verified is not None else [known.get(s) or verify(model, s) for s in used]
     if len(certificates) != len(families):
         raise GeometryError(
             f"`quotient`: {len(families)} symmetries need as many certificates, got {len(certificates)}."
         )
-    for symmetry, certificate in zip(families, certificates, strict=True):
+    for family, certificate in zip(families, certificates, strict=True):
         if not certificate:
             raise SymmetryError(
-                f"`quotient`: {symmetry.name!r} is {certificate.status}, so dividing by it would change the function. "
+                f"`quotient`: {family.name!r} is {certificate.status}, so dividing by it would change the function. "
                 f"`qx.verify({model.name}, ...)` says why: {'; '.join(certificate.steps) or certificate.residual}."
             )
-    lowered = lower(model, families, network)
-    chosen = choose(metric, lowered, network.num_parameters)
+    chosen = choose(metric, families, network.num_parameters)
     space = QuotientSpace(
         network,
         model.params,
-        lowered,
+        families,
         certificates,
         chosen,
-        lambda: certify_isometry(model, families, metric, network.sizes),
+        lambda: certify_isometry(network, families, metric, chosen),
         left_out=left_out,
     )
-    _warn_of(space, suspects(chosen, lowered))
+    _warn_of(space, suspects(chosen, families))
     return space
 
 
-def _whole(
-    found: SymmetryGroup, network: Network, metric: str | Callable[[Any, Any, Any], Any]
-) -> tuple[list[Symmetry], list[Certificate], dict[str, str]]:
-    """All that a derived group holds, what was declared to it first; and what is left out of it, with the reasons."""
-    left_out = {family.name: "fields without a finite action" for family in found.unnamed}
-    if not callable(metric):
-        left_out |= unusable(lower(network.architecture, found.discrete, network))
-    pairs = [(symmetry, verify(network.architecture, symmetry)) for symmetry in found.declared]
-    pairs += [pair for pair in (*found.proved, *found.discrete_proved) if pair[0].name not in left_out]
-    return [symmetry for symmetry, _ in pairs], [certificate for _, certificate in pairs], left_out
+def _lowered(symmetries: Sequence[Symmetry], network: Network) -> list[Family]:
+    """The symmetries as JAX functions on a network."""
+    specs = network.architecture.params
+    return [lower_action(symmetry.bind(specs), specs, network.sizes) for symmetry in symmetries]
 
 
 def _warn_of(space: QuotientSpace, names: Sequence[str]) -> None:

@@ -35,6 +35,13 @@ def test_the_orbit_formula_is_that_of_the_table(row, derived):
     assert sp.simplify(found.orbit_dim.subs(at) - expected) == 0
 
 
+@pytest.mark.parametrize("row", params)
+def test_what_is_found_says_what_it_is(row, derived):
+    found, specs = derived(row.model, **row.options), row.model.params
+    for symmetry in (*found, *found.discrete):
+        assert symmetry.bind(specs) == qx.Symmetry(symmetry.name, symmetry.group, symmetry.action).bind(specs)
+
+
 def test_the_algebra_may_be_larger_than_the_orbit(derived):
     row = next(r for r in ROWS if r.name == "linear overcomplete")
     audit = derived(row.model).audit(**row.sizes)

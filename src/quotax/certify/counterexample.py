@@ -27,7 +27,7 @@ from quotax.compiling import QUICK
 from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
-from quotax.symmetry import ELEMENT, INVERSE, OBJECTS, Action, Arrays, Group, read, variable
+from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed
 from quotax.trees import nest
 
 TOLERANCE = 1e-7
@@ -212,7 +212,7 @@ def _float_draw(trace: Trace, action: Action, rng: np.random.Generator, number: 
     params = sample["params"]
     g = _float_element(action.group, trace, rng, number)
     inverse = np.linalg.inv(g) if action.group.layout == "matrix" else None
-    moved = params | transform(action, trace, params, g, inverse, _FLOATS)
+    moved = params | transformed(action, trace.params, trace.sizes, params, g, FLOATS, inverse)
     return sample | {"g": g, "moved": moved}
 
 
@@ -244,27 +244,15 @@ def _exact(array: Any) -> np.ndarray:
     return np.asarray(np.vectorize(sp.Rational, otypes=[object])(array), dtype=object)
 
 
-_FLOATS = Arrays(
-    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=len(arrays) > 2),
-    constant=lambda value: float(value),
-    functions={sp.exp: np.exp, sp.log: np.log},
-    power=lambda base, exponent: np.asarray(base, float) ** float(exponent),
-    eye=np.eye,
-)
-"""Arrays of floats."""
-
-
 def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
     scale = SCALE if number % 4 == 3 else 1
     quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
     g = _element(action.group, trace.sizes, rng, number)
-    matrix = action.group.layout == "matrix"
-    if number < EXACT:
-        params = {name: _quarters(array) for name, array in quarters.items()}
-        moved = params | transform(action, trace, params, g, exact_inverse(g) if matrix else None)
-    else:
-        params, floats = {name: array / 4 for name, array in quarters.items()}, _floats(g)
-        moved = params | transform(action, trace, params, floats, np.linalg.inv(floats) if matrix else None, _FLOATS)
+    exact = number < EXACT
+    params = {name: _quarters(array) if exact else array / 4 for name, array in quarters.items()}
+    element, invert, arrays = (g, exact_inverse, OBJECTS) if exact else (_floats(g), np.linalg.inv, FLOATS)
+    inverse = invert(element) if action.group.layout == "matrix" else None
+    moved = params | transformed(action, trace.params, trace.sizes, params, element, arrays, inverse)
     return {"params": params, "g": g, "moved": moved, "inputs": _inputs(trace, rng, scale)}
 
 
@@ -272,26 +260,6 @@ def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str,
     """Random inputs by name; real ones are quarters, larger by a factor."""
     real = lambda shape: _random_integers(rng, shape) / 4 * scale
     return {spec.name: random_input(spec, trace.sizes, rng, real) for spec in trace.inputs}
-
-
-def transform(
-    action: Action,
-    trace: Trace,
-    params: Mapping[str, np.ndarray],
-    g: np.ndarray,
-    inverse: np.ndarray | None,
-    arrays: Arrays = OBJECTS,
-) -> dict[str, np.ndarray]:
-    """The parameters that move: exactly, arrays of SymPy objects in and out, unless other `arrays` compute."""
-    split = {spec.name: spec.split_shape(trace.sizes) for spec in trace.params}
-    environment: dict[str, Any] = {variable(name): array.reshape(split[name]) for name, array in params.items()}
-    environment |= {ELEMENT: g if g.ndim else g[()]} | ({} if inverse is None else {INVERSE: inverse})
-    moved = {}
-    for entry in action.entries:
-        value = np.empty(split[entry.name], dtype=object if arrays is OBJECTS else float)
-        value[...] = read(entry, environment, trace.sizes, arrays)
-        moved[entry.name] = value.reshape(params[entry.name].shape)
-    return moved
 
 
 def exact_inverse(g: np.ndarray) -> np.ndarray:

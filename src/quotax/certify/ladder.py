@@ -14,7 +14,7 @@ from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError
-from quotax.symmetry import Action, Symmetry
+from quotax.symmetry import Action
 
 
 def certify(
@@ -120,15 +120,13 @@ def _ladder(
 
 def surviving(model: Model, action: Action) -> list[str]:
     """Which subgroup of a refuted group does leave the function unchanged: weight decay breaks GL(h) to O(h)."""
-    symmetry = action.symmetry
     for smaller in action.group.subgroups:
-        restricted = Symmetry(symmetry.name, smaller, dict(symmetry.action))
         try:
-            outcome = prove_for_every_width(model, restricted.bind(model.params))
+            outcome = prove_for_every_width(model, action.of_subgroup(smaller))
         except QuotaxError:
             continue
         if outcome.proved:
-            return [f"what survives: the same action of {restricted.group} leaves it unchanged, for {outcome.scope}"]
+            return [f"what survives: the same action of {smaller} leaves it unchanged, for {outcome.scope}"]
     return []
 
 

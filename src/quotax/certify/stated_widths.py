@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace, sizes_text
-from quotax.certify.counterexample import find_witness, precision_notes, transform
+from quotax.certify.counterexample import find_witness, precision_notes
 from quotax.certify.every_width.opening import guarded, opened
 from quotax.certify.every_width.proving import Outcome, attempt
 from quotax.certify.identities.equality import Equality, prove_equal
@@ -18,7 +18,7 @@ from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
-from quotax.symmetry import Action
+from quotax.symmetry import OBJECTS, Action, transformed
 
 _CASES = 256
 """At most this many token and mask inputs are tried one by one; beyond it the proof is not attempted."""
@@ -121,7 +121,7 @@ def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Equality, str
     before = [_outputs(trace, params, inputs) for inputs in cases]
     for g, inverse in action.group.symbolic(trace.sizes):
         elements += 1
-        moved = params | transform(action, trace, params, g, inverse)
+        moved = params | transformed(action, trace.params, trace.sizes, params, g, OBJECTS, inverse)
         for inputs, left in zip(cases, before, strict=True):
             verdict = prove_equal(left, _outputs(trace, moved, inputs), max(deadline - time.monotonic(), 0.0))
             if not verdict:

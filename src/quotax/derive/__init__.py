@@ -4,5 +4,3 @@ from quotax.derive.derivation import derive as derive
 from quotax.derive.found.audit import Audit as Audit
 from quotax.derive.found.lie_algebra import Structure as Structure
 from quotax.derive.found.symmetry_group import SymmetryGroup as SymmetryGroup
-
-__all__ = ["derive", "SymmetryGroup", "Audit", "Structure"]

@@ -1,5 +1,7 @@
 """Groups, actions and the small language that states them."""
 
+from quotax.symmetry.evaluation import transformed, velocity
+from quotax.symmetry.family import Family, Programs
 from quotax.symmetry.gains import Gain, gain_of, reads, without
 from quotax.symmetry.groups import (
     GL,
@@ -15,38 +17,45 @@ from quotax.symmetry.groups import (
     SignFlip,
     Translation,
 )
-from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable, written
-from quotax.symmetry.reading import OBJECTS, Arrays, read
+from quotax.symmetry.language import ELEMENT, INVERSE, Entry, label, variable
+from quotax.symmetry.reading import FLOATS, OBJECTS, Arrays
 from quotax.symmetry.symmetry import Action, Symmetry
 from quotax.symmetry.terms import Term
+from quotax.symmetry.writing import Line, Phrase, number
 
 __all__ = [
     "ELEMENT",
+    "FLOATS",
     "GL",
     "INVERSE",
     "OBJECTS",
-    "TANGENT",
     "Action",
     "Arrays",
     "ComplexScaling",
     "Diagonal",
     "Entry",
+    "Family",
     "Freedom",
     "Gain",
     "Group",
+    "Line",
     "O",
     "OFixingOnes",
     "Permutation",
+    "Phrase",
     "PositiveDiagonal",
     "PositiveScalar",
+    "Programs",
     "SignFlip",
     "Symmetry",
     "Term",
     "Translation",
     "gain_of",
-    "read",
+    "label",
+    "number",
     "reads",
+    "transformed",
     "variable",
+    "velocity",
     "without",
-    "written",
 ]

@@ -15,8 +15,8 @@ import ast
 import keyword
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import sympy as sp
@@ -45,7 +45,7 @@ class Entry:
 
     name: str
     indices: tuple[sp.Symbol, ...]
-    factors: Mapping[sp.Symbol, AxisFactor]
+    factors: Mapping[sp.Symbol, AxisFactor] = field(hash=False)
     expression: sp.Expr
     text: str
 
@@ -92,6 +92,12 @@ def written(parameter: str) -> str:
 def parameter(variable: str) -> str:
     """The parameter that a name in entries stands for."""
     return variable.removeprefix("p.")
+
+
+def label(factor: AxisFactor, taken: Collection[str]) -> str:
+    """A name for an index, after its axis."""
+    base = factor if isinstance(factor, str) and factor not in (*_RESERVED, "p") else "i"
+    return next(name for name in (base, *(f"{base}{i}" for i in range(1, 99))) if name not in taken)
 
 
 def extent(factor: AxisFactor) -> sp.Expr:
@@ -149,7 +155,7 @@ class _Parser:
         if name not in self.specs:
             self.refuse(f"{name!r} is no parameter; the parameters are {', '.join(self.specs)}")
         spec = self.specs[name]
-        if bracket:
+        if bracket or (not spec.axes and "[" in self.text):  # a scalar has no indices that would say which form it is
             return self.parse_index_form(spec, labels.rstrip().removesuffix("]"))
         indices = tuple(tuple(self.fresh(f) for f in axis) for axis in spec.axes)
         value = self.as_array(self.matrix(self.python(self.text)))
@@ -185,9 +191,7 @@ class _Parser:
         raise SymmetryError(f"{self.owner}: in {{{self.key!r}: {self.text!r}}}, {reason}.")
 
     def fresh(self, factor: AxisFactor) -> sp.Symbol:
-        base = factor if isinstance(factor, str) else "i"
-        taken = {symbol.name for symbol in self.factors}
-        name = next(n for n in (base, *(f"{base}{i}" for i in range(1, 99))) if n not in taken)
+        name = label(factor, [symbol.name for symbol in self.factors])
         symbol = sp.Symbol(name, integer=True)
         self.factors[symbol] = factor
         return symbol
@@ -229,7 +233,7 @@ class _Parser:
                     f"use the index form, as in {{'{spec.name}[{','.join(map(str, _flat(spec.axes)))}]': '...'}}"
                 )
             base = sp.IndexedBase(variable(spec.name))
-            return _Array(spec.axes, lambda indices, base=base: _index(base, _flat(indices)))
+            return _Array(spec.axes, lambda indices, base=base: entry_of(base, _flat(indices)))
         match node:
             case ast.Name(id="g"):
                 return _Word(((False, False),)) if self.group.layout == "matrix" else self.element_vector()
@@ -273,7 +277,7 @@ class _Parser:
         """`g` of a diagonal group, a translation or a scalar: a vector over its axes (a diagonal matrix under `@`)."""
         axes = self.group.element_axes
         base = sp.IndexedBase(ELEMENT)
-        return _Array((axes,) if axes else (), lambda indices: _index(base, _flat(indices)))
+        return _Array((axes,) if axes else (), lambda indices: entry_of(base, _flat(indices)))
 
     def as_array(self, value: _Value) -> _Array:
         """A product of group matrices, as the plain matrix it is."""
@@ -295,8 +299,8 @@ class _Parser:
         terms = []
         for (inverted, transposed), a, b in zip(word.letters, path, path[1:], strict=False):
             base = sp.IndexedBase(INVERSE if inverted else ELEMENT)
-            terms.append(_index(base, (*batch, b, a) if transposed else (*batch, a, b)))
-        return _total(sp.Mul(word.coefficient, *terms), path[1:-1], self.factors)
+            terms.append(entry_of(base, (*batch, b, a) if transposed else (*batch, a, b)))
+        return total(sp.Mul(word.coefficient, *terms), path[1:-1], self.factors)
 
     def transpose(self, value: _Value) -> _Value:
         if isinstance(value, _Word):
@@ -341,7 +345,7 @@ class _Parser:
 
         def entry(indices: tuple[tuple[sp.Symbol, ...], ...]) -> sp.Expr:
             term = left.entry((*indices[:cut], summed)) * right.entry((summed, *indices[cut:]))
-            return _total(term, summed, self.factors)
+            return total(term, summed, self.factors)
 
         return _Array(left.axes[:-1] + right.axes[1:], entry)
 
@@ -373,7 +377,7 @@ class _Parser:
             moved = (*axis[:place], summed, *axis[place + 1 :])
             inner = value.entry((*indices[:which], moved, *indices[which + 1 :]))
             matrix = self.word_entry(word, axis, moved) if side == 0 else self.word_entry(word, moved, axis)
-            return _total(matrix * inner, [summed], self.factors)
+            return total(matrix * inner, [summed], self.factors)
 
         return _Array(value.axes, entry)
 
@@ -506,7 +510,7 @@ class _Parser:
                 )
             free.append(name)
         term = self.index_factor(node, bound | {sp.Symbol(name, integer=True) for name in counts})
-        return _total(term, [self.labels[name] for name in free], self.factors)
+        return total(term, [self.labels[name] for name in free], self.factors)
 
     def count_labels(self, node: ast.expr) -> dict[str, int]:
         """How often each index occurs in a term; what a function or a bracket contains alone is its own affair."""
@@ -552,12 +556,12 @@ class _Parser:
         if spec is not None:
             if spec.axes:
                 self.refuse(f"{spec.name} needs its indices, as in {spec.name}[{','.join(map(str, _flat(spec.axes)))}]")
-            return _index(sp.IndexedBase(variable(spec.name)), ())
+            return entry_of(sp.IndexedBase(variable(spec.name)), ())
         match node:
             case ast.Name(id="g"):
                 if self.group.element_axes:
                     self.refuse(f"g needs its indices, as in g[{','.join(self.group.element_axes)}]")
-                return _index(sp.IndexedBase(ELEMENT), ())
+                return entry_of(sp.IndexedBase(ELEMENT), ())
             case ast.Subscript(value=base, slice=labels):
                 return self.indexed(base, self.label_names(labels), node)
             case ast.Call(func=ast.Name(id="inv"), args=[argument]) if self.group.layout != "matrix":
@@ -584,7 +588,7 @@ class _Parser:
                 self.refuse(
                     f"`{self.restore(node)}` has {len(names)} indices, but {spec.name} has axes {spec.axes_text!r}"
                 )
-            return _index(
+            return entry_of(
                 sp.IndexedBase(variable(spec.name)),
                 tuple(self.label(n, f) for n, f in zip(names, factors, strict=True)),
             )
@@ -610,22 +614,22 @@ class _Parser:
         if layout != "matrix":
             if inverted and layout == "vector":
                 self.refuse("g is a translation, which has no matrix inverse; write -g")
-            return _index(sp.IndexedBase(ELEMENT), symbols) ** (-1 if inverted else 1)
+            return entry_of(sp.IndexedBase(ELEMENT), symbols) ** (-1 if inverted else 1)
         if transposed:
             symbols = (*symbols[:-2], symbols[-1], symbols[-2])
-        return _index(sp.IndexedBase(INVERSE if inverted else ELEMENT), symbols)
+        return entry_of(sp.IndexedBase(INVERSE if inverted else ELEMENT), symbols)
 
 
 def _flat(axes: tuple[tuple, ...]) -> tuple:
     return tuple(item for axis in axes for item in axis)
 
 
-def _index(base: sp.IndexedBase, indices: tuple[sp.Symbol, ...]) -> sp.Expr:
+def entry_of(base: sp.IndexedBase, indices: tuple[sp.Symbol, ...]) -> sp.Expr:
     """An entry of an array; a scalar is a plain symbol."""
     return sp.Indexed(base, *indices) if indices else sp.Symbol(base.name)
 
 
-def _total(
+def total(
     term: sp.Expr, summed: list[sp.Symbol] | tuple[sp.Symbol, ...], factors: Mapping[sp.Symbol, AxisFactor]
 ) -> sp.Expr:
     """The sum of `term` over these indices."""

@@ -1,4 +1,4 @@
-"""Reading an entry on arrays: the same expression evaluated with JAX, NumPy, or SymPy objects.
+"""Reading an entry on arrays: the same expression evaluated with JAX, NumPy, residues, or SymPy objects.
 
 Every subexpression becomes an array whose axes carry index symbols; products and sums of products are one `einsum`.
 """
@@ -17,59 +17,79 @@ from quotax.symmetry.language import Entry
 
 @dataclass(frozen=True)
 class Arrays:
-    """What reading needs of an array library."""
+    """What reading needs of an array library; constants and unit matrices are made like the parameter that moves."""
 
     einsum: Callable[..., Any]
-    constant: Callable[[sp.Expr], Any]
+    constant: Callable[[sp.Expr, Any], Any]
     functions: Mapping[type, Callable[[Any], Any]]
     power: Callable[[Any, sp.Expr], Any]
-    eye: Callable[[int], Any]
+    eye: Callable[[int, Any], Any]
+    broadcast: Callable[[Any, tuple[int, ...]], Any] = np.broadcast_to
 
 
 OBJECTS = Arrays(
     einsum=lambda subscripts, *arrays: np.einsum(subscripts, *[np.asarray(a, dtype=object) for a in arrays]),
-    constant=lambda value: value,
+    constant=lambda value, like: value,
     functions={sp.exp: np.frompyfunc(sp.exp, 1, 1), sp.log: np.frompyfunc(sp.log, 1, 1)},
     power=lambda base, exponent: np.frompyfunc(lambda b: b**exponent, 1, 1)(base),
-    eye=lambda n: np.eye(n, dtype=int).astype(object),
+    eye=lambda n, like: np.eye(n, dtype=int).astype(object),
+    broadcast=lambda value, shape: np.broadcast_to(np.asarray(value, dtype=object), shape),
 )
 """Object arrays of SymPy expressions."""
 
+FLOATS = Arrays(
+    einsum=lambda subscripts, *arrays: np.einsum(
+        subscripts, *arrays, optimize=len(arrays) > 2 or sum(map(np.size, arrays)) > _LARGE
+    ),
+    constant=lambda value, like: float(value),
+    functions={sp.exp: np.exp, sp.log: np.log},
+    power=lambda base, exponent: np.asarray(base, float) ** float(exponent),
+    eye=lambda n, like: np.eye(n),
+)
+"""NumPy arrays of floats."""
 
-def read(entry: Entry, environment: Mapping[str, Any], sizes: Mapping[str, int], arrays: Arrays) -> Any:
-    """The array of all values of `entry`, axes in the order of its indices.
+_LARGE = 2**12
+"""Arrays of more numbers in all are worth the time to look for a matrix product."""
+
+
+def read(entry: Entry, environment: Mapping[str, Any], sizes: Mapping[str, int], arrays: Arrays, like: Any) -> Any:
+    """The array of all values of `entry`, axes in the order of its indices; `like` is the parameter that moves.
 
     `environment` holds the parameters (fused axes taken apart), the group element `g` and `inv(g)`, or `xi`.
     """
     lengths = {symbol: factor if isinstance(factor, int) else sizes[factor] for symbol, factor in entry.factors.items()}
-    value, labels = _Reader(environment, lengths, arrays).visit(entry.expression)
-    missing = [symbol for symbol in entry.indices if symbol not in labels]
-    if missing:
-        ones = [arrays.einsum("ab->a", arrays.eye(lengths[symbol])) for symbol in missing]
-        value, labels = _einsum(
-            arrays, [(value, labels), *((o, (s,)) for o, s in zip(ones, missing, strict=True))], entry.indices
-        )
-    return _einsum(arrays, [(value, labels)], entry.indices)[0]
+    reader = _Reader(environment, lengths, arrays, like)
+    value, labels = reader.visit(entry.expression)
+    missing = [(reader.ones(symbol), (symbol,)) for symbol in entry.indices if symbol not in labels]
+    return _einsum(arrays, [(value, labels), *missing], entry.indices)[0]
 
 
 _Labelled = tuple[Any, tuple[sp.Symbol, ...]]
 
 
 class _Reader:
-    def __init__(self, environment: Mapping[str, Any], lengths: Mapping[sp.Symbol, int], arrays: Arrays) -> None:
-        self.environment, self.lengths, self.arrays = environment, lengths, arrays
+    def __init__(
+        self, environment: Mapping[str, Any], lengths: Mapping[sp.Symbol, int], arrays: Arrays, like: Any
+    ) -> None:
+        self.environment, self.lengths, self.arrays, self.like = environment, lengths, arrays, like
+
+    def ones(self, symbol: sp.Symbol) -> Any:
+        return self.arrays.einsum("ab->a", self.eye(symbol))
+
+    def eye(self, symbol: sp.Symbol) -> Any:
+        return self.arrays.eye(self.lengths[symbol], self.like)
 
     def visit(self, expression: sp.Expr) -> _Labelled:
         arrays = self.arrays
         if expression.is_number:
-            return arrays.constant(expression), ()
+            return arrays.constant(expression, self.like), ()
         if isinstance(expression, sp.Symbol):
             return self.environment[expression.name], ()
         if isinstance(expression, sp.Indexed):
             labels = tuple(expression.indices)
             return _einsum(arrays, [(self.environment[expression.base.name], labels)], tuple(dict.fromkeys(labels)))
         if isinstance(expression, sp.KroneckerDelta):
-            return arrays.eye(self.lengths[expression.args[0]]), expression.args
+            return self.eye(expression.args[0]), expression.args
         if isinstance(expression, sp.Sum):
             return self.total(expression)
         if isinstance(expression, sp.Add):
@@ -86,8 +106,7 @@ class _Reader:
         operands = [self.visit(factor) for factor in factors]
         for symbol in summed:
             if not any(symbol in labels for _, labels in operands):
-                ones = self.arrays.einsum("ab->a", self.arrays.eye(self.lengths[symbol]))
-                operands.append((ones, (symbol,)))
+                operands.append((self.ones(symbol), (symbol,)))
         kept = dict.fromkeys(label for _, labels in operands for label in labels if label not in summed)
         return _einsum(self.arrays, operands, tuple(kept))
 

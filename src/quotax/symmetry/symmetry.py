@@ -58,8 +58,30 @@ class Symmetry:
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "action", MappingProxyType(dict(action)))
 
+    @classmethod
+    def of(cls, name: str, group: Group, params: tuple[ArraySpec, ...], entries: Mapping[str, Entry]) -> Symmetry:
+        """The symmetry with these entries, each under its key: on `params` nothing is parsed."""
+        symmetry = cls(name, group, {key: entry.text for key, entry in entries.items()})
+        symmetry._bound[params] = Action(symmetry, tuple(entries.values()))
+        return symmetry
+
+    def renamed(self, name: str, group: Group | None = None) -> Symmetry:
+        """The same action under another name; of another group, if one is given, with elements of the same layout."""
+        symmetry = Symmetry(name, group or self.group, self.action)
+        symmetry._bound.update({params: Action(symmetry, own.entries) for params, own in self._bound.items()})
+        return symmetry
+
+    @cached_property
+    def _bound(self) -> dict[tuple[ArraySpec, ...], Action]:
+        return {}
+
     def bind(self, params: tuple[ArraySpec, ...]) -> Action:
-        """The action on these parameters; refused when it does not fit their axes."""
+        """The action on these parameters, read once; refused when it does not fit their axes."""
+        if params not in self._bound:
+            self._bound[params] = self._read(params)
+        return self._bound[params]
+
+    def _read(self, params: tuple[ArraySpec, ...]) -> Action:
         owner = f"`Symmetry({self.name!r}, {type(self.group).__name__}({self.group.axis!r}), ...)`"
         axes = {name for spec in params for name in spec.axis_names}
         for label, axis in (("acts on", self.group.axis), ("has one copy per index of", self.group.each)):
@@ -100,6 +122,15 @@ class Action:
     def group(self) -> Group:
         """The symmetry's group."""
         return self.symmetry.group
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The parameters that it moves."""
+        return tuple(entry.name for entry in self.entries)
+
+    def of_subgroup(self, group: Group) -> Action:
+        """The same formulas for the elements of a subgroup, which have the same layout."""
+        return Action(Symmetry(self.name, group, self.symmetry.action), self.entries)
 
     @cached_property
     def affine(self) -> bool:

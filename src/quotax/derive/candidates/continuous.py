@@ -113,19 +113,17 @@ def search(
 
     def attempt(solution: Solution) -> bool | None:
         """Whether a solution is proved; None when it is nothing new."""
-        candidates = symmetries(solution, specs)
+        candidates = [distinct(candidate, names) for candidate in symmetries(solution, specs)]
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
             return None
-        named = distinct(candidates[:1], names)[0].name
         undecided: tuple[Symmetry, Certificate] | None = None
-        for candidate in candidates:
-            symmetry = Symmetry(named, candidate.group, candidate.action)
+        for symmetry in candidates:
             progress(f"proving {symmetry}")
             certificate = prove(symmetry)
             if certificate:
                 found.proved.append((symmetry, certificate))
                 span.include(symmetry)
-                names.append(named)
+                names.append(symmetry.name)
                 return True
             if certificate.status == "undecided":
                 undecided = symmetry, certificate

@@ -6,7 +6,9 @@ alone are proposed. What a continuous family on the same places contains is not 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -15,10 +17,10 @@ import numpy as np
 from quotax.artifacts import ArraySpec, Certificate, Model, Trace
 from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.templates import Solution, Turn
-from quotax.derive.candidates.wording import distinct, labels_of, symmetries
+from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
-from quotax.symmetry import O, Permutation, SignFlip, Symmetry, written
+from quotax.symmetry import Entry, Line, O, Permutation, SignFlip, Symmetry, number
 
 Place = tuple[str, int]
 
@@ -42,7 +44,7 @@ def discrete(
     found = FoundFamilies()
     names = [s.name for s in families]
     for symmetry in _candidates(model.params, sizes, families, check):
-        (named,) = distinct([symmetry], names)
+        named = distinct(symmetry, names)
         progress(f"proving {named}")
         certificate = prove(named)
         if certificate:
@@ -102,10 +104,10 @@ def _candidates(
             for chosen in _minimal(places, covered, lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)):
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
                 template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
-                yield Symmetry(f"permute {axis}", Permutation(axis), template.action)
+                yield template.renamed(f"permute {axis}", Permutation(axis))
         covered = _spanned(_signs(specs, families, axis))
         for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
-            yield Symmetry(f"flip {axis}", SignFlip(axis), _flipped(specs, chosen))
+            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen))
         yield from _with_offset(specs, axis, places, covered, check)
 
 
@@ -141,12 +143,11 @@ def _subsets(places: list[Place]) -> Iterator[tuple[Place, ...]]:
 
 
 def _places(specs: Sequence[ArraySpec], family: Symmetry, axis: str, odd: bool) -> set[Place]:
-    moved: set[Place] = set()
-    for entry in family.bind(tuple(specs)).entries:
-        own = next(s for s in specs if s.name == entry.name).factors
-        if not odd or family.group.layout == "matrix" or _odd_power(entry):
-            moved |= {(entry.name, k) for k, f in enumerate(own) if f == axis}
-    return moved
+    """Where a family acts on an axis; `odd`: where a sign in it is seen."""
+    action = family.bind(tuple(specs))
+    seen = {term.target for term in action.terms or () if term.kind == "diagonal" and term.coefficient % 2 == 1}
+    moved = action.moved if not odd or family.group.layout == "matrix" else seen
+    return {(s.name, k) for s in specs if s.name in moved for k, f in enumerate(s.factors) if f == axis}
 
 
 def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> Covered:
@@ -184,17 +185,6 @@ def _spanned(sets: Sequence[set[Place]]) -> Covered:
     return lambda chosen: not reduced(set(chosen))
 
 
-def _odd_power(entry) -> bool:
-    """Whether g enters with an odd exponent."""
-    import sympy as sp
-
-    for factor in sp.Mul.make_args(entry.expression):
-        base, exponent = factor.as_base_exp()
-        if isinstance(base, sp.Indexed) and base.base.name == "g":
-            return bool(exponent % 2 == 1)
-    return False
-
-
 def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, axis in chosen:
@@ -224,16 +214,14 @@ def _flipping(
     return move
 
 
-def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, str]:
+def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, Entry]:
     """Signs on the chosen places, in index form."""
-    action = {}
+    lines = {}
     for name in dict.fromkeys(name for name, _ in chosen):
-        own = next(s for s in specs if s.name == name).factors
-        labels = labels_of(own)
-        signs = " * ".join(f"g[{labels[k]}]" for n, k in chosen if n == name)
-        at = f"[{','.join(labels)}]"
-        action[name + at] = f"{signs} * {written(name)}{at}"
-    return action
+        line = Line(next(s for s in specs if s.name == name), False)
+        signs = [line.element([line.indices[k]]) for n, k in chosen if n == name]
+        lines |= [line.becomes(functools.reduce(operator.mul, [*signs, line.old]))]
+    return lines
 
 
 def _with_offset(
@@ -259,15 +247,12 @@ def _with_offset(
                 both = (*chosen, (source.name, spot))
                 if check.same(_flipping(both)):
                     continue
-                action = _flipped(specs, both)
-                labels = labels_of(own)
-                inner = [""] * len(other)
-                for label, f in zip(labels, own, strict=True):
-                    inner[other.index(f)] = label
-                inner[spot] = f"{axis}_"
-                at = f"[{','.join(labels)}]" if labels else ""
-                half = Fraction(c, 2)
-                taken = f"({half}) * {written(source.name)}[{','.join(inner)}] * (1 - g[{axis}_])"
-                action[target.name + at] = f"{written(target.name)}{at} + {taken}"
-                yield Symmetry(f"flip {axis}", SignFlip(axis), action)
+                line = Line(target, False)
+                inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
+                sign = number(1) - line.element([inner[spot]])
+                half = number(Fraction(c, 2))
+                taken = half.said(f"({half.text.strip('()')})") * line.array(source.name, inner) * sign.bracketed()
+                carried = line.becomes(line.old + line.summed(taken, [inner[spot]]))
+                lines = dict([*_flipped(specs, both).items(), carried])
+                yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), lines)
                 return

@@ -6,13 +6,29 @@ that comes with a shift to an exponential, a symmetric mixing of two parameters 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from quotax.artifacts import ArraySpec, AxisFactor
+import sympy as sp
+
+from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Turn
-from quotax.symmetry import Diagonal, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation, written
+from quotax.symmetry import (
+    Diagonal,
+    Entry,
+    Group,
+    Line,
+    Phrase,
+    PositiveDiagonal,
+    PositiveScalar,
+    Symmetry,
+    Translation,
+    label,
+    number,
+)
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
@@ -30,11 +46,9 @@ def _matrix(solution: Solution, group: Group, specs: Mapping[str, ArraySpec]) ->
     terms = _representation(solution, group)
     if terms is None:
         return []
-    action: dict[str, str] = {}
-    for name in dict.fromkeys(turn.param for turn, _ in terms):
-        key, text = _turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each)
-        action[key] = text
-    return [Symmetry(f"{group.verb} {group.axis}", group, action)]
+    names = dict.fromkeys(turn.param for turn, _ in terms)
+    lines = [_turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each) for name in names]
+    return [Symmetry.of(f"{group.verb} {group.axis}", group, tuple(specs.values()), dict(lines))]
 
 
 def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]] | None:
@@ -52,35 +66,33 @@ def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]]
     return None
 
 
-def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, str]:
-    own, name = spec.factors, written(spec.name)
-    plain = all(len(axis) == 1 for axis in spec.axes) and len(own) <= 2
-    if plain and each is None and all(t.gain is None for t, _ in terms) and len(set(own)) == len(own):
-        (turn, contragredient) = terms[0]
-        if turn.axis == 0:
-            return spec.name, f"inv(g).T @ {name}" if contragredient else f"g @ {name}"
-        return spec.name, f"{name} @ inv(g)" if contragredient else f"{name} @ g.T"
-    labels = labels_of(own)
-    inner = list(labels)
-    words = []
+def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, Entry]:
+    own = spec.factors
+    line = Line(spec, _plain(spec) and each is None and all(t.gain is None for t, _ in terms))
+    inner, words = list(line.indices), []
     for turn, contragredient in terms:
-        new = f"{labels[turn.axis]}_"
-        batch = f"{labels[turn.each]}," if turn.each is not None else ""
-        old, inner[turn.axis] = labels[turn.axis], new
-        words.append(f"inv(g)[{batch}{new},{old}]" if contragredient else f"g[{batch}{old},{new}]")
+        old = line.indices[turn.axis]
+        new = inner[turn.axis] = line.index(own[turn.axis], None if line.plain else f"{old}_")
+        batch = () if turn.each is None else (line.indices[turn.each],)
+        pair = (new, old) if contragredient else (old, new)
+        words.append(line.element((*batch, *pair), inverse=contragredient))
         if turn.gain is not None:
-            gain = written(turn.gain)
-            words.append(f"{gain}[{new}] / {gain}[{old}]")
-    return f"{spec.name}[{','.join(labels)}]", " * ".join([words[0], f"{name}[{','.join(inner)}]", *words[1:]])
+            words.append(line.array(turn.gain, [new]) / line.array(turn.gain, [old]))
+    result = functools.reduce(operator.mul, [words[0], line.array(spec.name, inner), *words[1:]])
+    if line.plain:
+        (turn, contragredient), name = terms[0], line.old.text
+        if turn.axis == 0:
+            result = result.said(f"inv(g).T @ {name}" if contragredient else f"g @ {name}")
+        else:
+            result = result.said(f"{name} @ inv(g)" if contragredient else f"{name} @ g.T")
+    # As they are met in the words: that of the first matrix, then those of the parameter.
+    turned = dict.fromkeys((inner[terms[0][0].axis], *inner))
+    return line.becomes(line.summed(result, [index for index in turned if index not in line.indices]))
 
 
-def labels_of(own: Sequence[AxisFactor]) -> list[str]:
-    """An index for each axis, named after it."""
-    labels: list[str] = []
-    for factor in own:
-        base = factor if isinstance(factor, str) and factor not in ("g", "inv", "exp", "log", "p") else "i"
-        labels.append(next(n for n in (base, *(f"{base}{k}" for k in range(1, 99))) if n not in labels))
-    return labels
+def _plain(spec: ArraySpec) -> bool:
+    """Whether the matrix form can say what becomes of a parameter."""
+    return all(len(axis) == 1 for axis in spec.axes) and len(spec.axes) <= 2 and len(set(spec.axes)) == len(spec.axes)
 
 
 # --- vectors
@@ -91,22 +103,23 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     terms = _normal(solution.terms)
     kinds = {type(t) for t, _ in terms}
     if Mix in kinds:
-        return _hyperbolic(solution, terms, kinds, axes)
+        return _hyperbolic(solution, terms, kinds, axes, specs)
     scaled = [a for t, a in terms if isinstance(t, Scale)]
     shifts = Shift in kinds or not scaled
-    action: dict[str, str] = {}
-    for name in dict.fromkeys(t.param for t, _ in terms):
-        key, text = _moved(specs[name], [(t, a) for t, a in terms if t.param == name], specs, axes, shifts)
-        action[key] = text
+    names = dict.fromkeys(t.param for t, _ in terms)
+    own = tuple(specs.values())
+    lines = dict(
+        _moved(specs[name], [(t, a) for t, a in terms if t.param == name], specs, axes, shifts) for name in names
+    )
     where = " ".join(axes) or "all"
     if shifts:
-        return [Symmetry(f"shift {where}", Translation(solution.axis, solution.each), action)]
+        return [Symmetry.of(f"shift {where}", Translation(solution.axis, solution.each), own, lines)]
     if not axes:
-        return [Symmetry("scale", PositiveScalar(), action)]
+        return [Symmetry.of("scale", PositiveScalar(), own, lines)]
     groups = [PositiveDiagonal(solution.axis, solution.each)]
     if Contract not in kinds and all(a.denominator == 1 for a in scaled):
         groups.insert(0, Diagonal(solution.axis, solution.each))
-    return [Symmetry(f"scale {where}", group, action) for group in groups]
+    return [Symmetry.of(f"scale {where}", group, own, lines) for group in groups]
 
 
 def _normal(terms: Iterable[tuple]) -> list[tuple]:
@@ -124,64 +137,49 @@ def _normal(terms: Iterable[tuple]) -> list[tuple]:
 
 def _moved(
     spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
-) -> tuple[str, str]:
+) -> tuple[str, Entry]:
     """What becomes of one parameter."""
-    own = spec.factors
-    labels = labels_of(own)
-    plain = len(own) <= 2 and all(len(a) == 1 for a in spec.axes) and len(set(own)) == len(own) and len(axes) <= 1
-    plain = plain and all(not isinstance(t, Contract) or len(specs[t.source].factors) == 2 for t, _ in terms)
-    at = "" if plain or not labels else f"[{','.join(labels)}]"
-    out = written(spec.name) + at
-    exponents = [(t.places, a) for t, a in terms if isinstance(t, Scale)]
-    for places, a in exponents:
-        g = _element(labels, places, plain)
+    narrow = all(not isinstance(t, Contract) or len(specs[t.source].factors) == 2 for t, _ in terms)
+    line = Line(spec, _plain(spec) and len(axes) <= 1 and narrow)
+    out = line.old
+    element = lambda places: line.element([line.indices[k] for k in places])
+    for places, a in [(t.places, a) for t, a in terms if isinstance(t, Scale)]:
+        g = element(places)
         if shifts:
-            out = f"exp({_times(a, g)}) * {out}"
-        elif not plain or not axes:
-            out = f"{out} / {g}" if a == -1 else f"{g if a == 1 else f'{g}**({a})'} * {out}"
+            out = g.times(a).under("exp") * out
+        elif not line.plain or not axes:
+            out = out / g if a == -1 else (g if a == 1 else g**a) * out
         else:
-            power = "g" if a == 1 else "inv(g)" if a == -1 else f"g**({a})"
-            out = f"{power} @ {out}" if places[0] == 0 else f"{out} @ {power}"
+            power = g if a == 1 else (g**a).said("inv(g)") if a == -1 else g**a
+            product = power * out
+            out = product.said(f"{power.text} @ {out.text}" if places[0] == 0 else f"{out.text} @ {power.text}")
     for t, a in terms:
-        if isinstance(t, Shift):
-            out = _plus(out, a, _element(labels, t.places, plain))
-        elif isinstance(t, Contract):
-            out = _plus(out, a, _contracted(t, labels, specs, plain, shifts))
-    return spec.name + at, out
+        if isinstance(t, Shift | Contract):
+            what = (
+                element(t.places).times(abs(a)) if isinstance(t, Shift) else _contracted(t, abs(a), line, specs, shifts)
+            )
+            out = out + what if a > 0 else out - what
+    return line.becomes(out)
 
 
-def _contracted(term: Contract, labels: list[str], specs: Mapping[str, ArraySpec], plain: bool, shifts: bool) -> str:
-    source, name = specs[term.source].factors, written(term.source)
-    if plain:
-        vector = "g" if shifts else "log(g)"
-        return f"{name} @ {vector}" if term.places == (1,) else f"{name}.T @ {vector}"
-    inner = [""] * len(source)
-    for label, place in zip(labels, term.order, strict=True):
-        inner[place] = label
-    summed = labels_of([*labels, *(source[k] for k in term.places)])[len(labels) :]
-    for label, place in zip(summed, term.places, strict=True):
-        inner[place] = label
-    g = f"g[{','.join(summed)}]"
-    return f"{name}[{','.join(inner)}] * {g if shifts else f'log({g})'}"
+def _contracted(term: Contract, a: Fraction, line: Line, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
+    source = specs[term.source].factors
+    new: list[sp.Symbol] = []
+    for k in term.places:
+        name = None if line.plain else label(source[k], [index.name for index in (*line.indices, *new)])
+        new.append(line.index(source[k], name))
+    placed = dict(zip((*term.order, *term.places), (*line.indices, *new), strict=True))
+    g, array = line.element(new), line.array(term.source, [placed[k] for k in range(len(source))])
+    vector = g if shifts else g.under("log")
+    product = array * vector
+    if line.plain:
+        product = product.said(f"{array.text}{'' if term.places == (1,) else '.T'} @ {vector.text}")
+    return line.summed(product.times(a), [placed[k] for k in sorted(term.places)])
 
 
-def _element(labels: list[str], places: Sequence[int], plain: bool) -> str:
-    return "g" if plain or not places else f"g[{','.join(labels[k] for k in places)}]"
-
-
-def _times(a: Fraction, what: str) -> str:
-    return what if a == 1 else f"-{what}" if a == -1 else f"{_number(a)} * {what}"
-
-
-def _plus(out: str, a: Fraction, what: str) -> str:
-    return f"{out} {'+' if a > 0 else '-'} {what if abs(a) == 1 else f'{_number(abs(a))} * {what}'}"
-
-
-def _number(a: Fraction) -> str:
-    return str(a.numerator) if a.denominator == 1 else f"({a.numerator}/{a.denominator})"
-
-
-def _hyperbolic(solution: Solution, terms: list[tuple], kinds: set, axes: tuple[str, ...]) -> list[Symmetry]:
+def _hyperbolic(
+    solution: Solution, terms: list[tuple], kinds: set, axes: tuple[str, ...], specs: Mapping[str, ArraySpec]
+) -> list[Symmetry]:
     """Two parameters that mix symmetrically: cosh and sinh of the angle."""
     if kinds != {Mix} or len(terms) != 2:
         return []
@@ -191,16 +189,21 @@ def _hyperbolic(solution: Solution, terms: list[tuple], kinds: set, axes: tuple[
     rate, ratio = _root(a * b), _root(a / b)
     if rate is None or ratio is None:
         return []
-    at = f"[{','.join(labels_of(axes))}]" if axes else ""
-    up, down = (f"(exp(g{at}) {sign} exp(-g{at})) / 2" for sign in "+-")
     sign = 1 if a > 0 else -1
-    one, two = written(first.param) + at, written(second.param) + at
-    action = {
-        f"{first.param}{at}": f"{up} * {one} + {_number(sign * ratio)} * ({down}) * {two}",
-        f"{second.param}{at}": f"{up} * {two} + {_number(sign / ratio)} * ({down}) * {one}",
-    }
+    lines = dict(
+        _turned_by_angle(specs[mix.param], mix, sign * factor) for mix, factor in ((first, ratio), (second, 1 / ratio))
+    )
     where = " ".join(axes) or "all"
-    return [Symmetry(f"hyperbolic {where}", Translation(solution.axis, solution.each), action)]
+    return [Symmetry.of(f"hyperbolic {where}", Translation(solution.axis, solution.each), tuple(specs.values()), lines)]
+
+
+def _turned_by_angle(spec: ArraySpec, mix: Mix, factor: Fraction) -> tuple[str, Entry]:
+    line = Line(spec, not spec.axes)
+    g = line.element([line.indices[k] for k in mix.places])
+    up, down = g.under("exp"), g.times(Fraction(-1)).under("exp")
+    cosh, sinh = ((one.bracketed() / number(2)) for one in (up + down, up - down))
+    other = line.array(mix.source, line.indices)
+    return line.becomes(cosh * line.old + number(factor) * sinh.bracketed() * other)
 
 
 def _root(a: Fraction) -> Fraction | None:
@@ -208,18 +211,11 @@ def _root(a: Fraction) -> Fraction | None:
     return Fraction(above, below) if above**2 == a.numerator and below**2 == a.denominator else None
 
 
-def distinct(names: Sequence[Symmetry], taken: Iterable[str]) -> list[Symmetry]:
-    """Give each symmetry a name of its own, adding the parameters that it moves where two would be the same."""
-    used = set(taken)
-    out = []
-    for symmetry in names:
-        name = symmetry.name
-        if name in used:
-            moved = ", ".join(key.partition("[")[0] for key in symmetry.action)
-            name = f"{symmetry.name} ({moved})"
-        k = 2
-        while name in used:
-            name, k = f"{symmetry.name} #{k}", k + 1
-        used.add(name)
-        out.append(Symmetry(name, symmetry.group, symmetry.action))
-    return out
+def distinct(symmetry: Symmetry, taken: Collection[str]) -> Symmetry:
+    """The symmetry under a name of its own: with the parameters that it moves, or a number, where that is taken."""
+    name, k = symmetry.name, 2
+    if name in taken:
+        name = f"{name} ({', '.join(key.partition('[')[0] for key in symmetry.action)})"
+    while name in taken:
+        name, k = f"{symmetry.name} #{k}", k + 1
+    return symmetry.renamed(name)

@@ -12,7 +12,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.interpret.jets.residues import PRIME, inverse
-from quotax.symmetry import TANGENT, Action, Arrays, read, variable
+from quotax.symmetry import FLOATS, Action, Arrays, velocity
 
 
 def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
@@ -33,7 +33,7 @@ def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
     return total.sum(axis=axes) % PRIME if axes else total % PRIME
 
 
-def _constant(value: sp.Expr) -> np.ndarray:
+def _constant(value: sp.Expr, like: Any) -> np.ndarray:
     number = sp.Rational(value)
     return np.asarray(int(number.p) % PRIME * pow(int(number.q) % PRIME, -1, PRIME) % PRIME)
 
@@ -47,19 +47,14 @@ def _power(base: Any, exponent: sp.Expr) -> np.ndarray:
 
 
 RESIDUES = Arrays(
-    einsum=_einsum, constant=_constant, functions={}, power=_power, eye=lambda n: np.eye(n, dtype=np.int64)
+    einsum=_einsum,
+    constant=_constant,
+    functions={},
+    power=_power,
+    eye=lambda n, like: np.eye(n, dtype=np.int64),
+    broadcast=lambda value, shape: np.broadcast_to(value % PRIME, shape),
 )
 """Arrays of residues, as readers of actions see them."""
-
-
-FLOATS = Arrays(
-    einsum=lambda subscripts, *arrays: np.einsum(subscripts, *arrays, optimize=True),
-    constant=lambda value: np.asarray(float(value)),
-    functions={},
-    power=lambda base, exponent: np.asarray(base) ** float(exponent),
-    eye=np.eye,
-)
-"""NumPy arrays of floats, as readers of actions see them."""
 
 
 def random_point(specs: Sequence[ArraySpec], sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
@@ -98,10 +93,9 @@ def field_along(
 ) -> np.ndarray:
     """The field of one algebra element at a flat point, of the point's own type."""
     field = np.zeros(len(theta), theta.dtype)
-    parts, point = split(specs, sizes, field), split(specs, sizes, theta)
-    environment: dict[str, Any] = {variable(name): value for name, value in point.items()} | {TANGENT: xi}
-    for entry in action.infinitesimal:
-        parts[entry.name][...] = read(entry, environment, sizes, arrays)
+    parts = split(specs, sizes, field)
+    for name, value in velocity(action, specs, sizes, split(specs, sizes, theta), xi, arrays).items():
+        parts[name][...] = value
     return field
 
 
@@ -117,7 +111,7 @@ def fields_at(
     if theta.dtype.kind == "f":
         rows = [field_along(action, specs, sizes, theta, xi) for xi in signed(basis).astype(np.float64)]
     else:
-        rows = [field_along(action, specs, sizes, theta, xi, RESIDUES) % PRIME for xi in basis]
+        rows = [field_along(action, specs, sizes, theta, xi, RESIDUES) for xi in basis]
     return np.array(rows, theta.dtype).reshape(len(basis), len(theta))
 
 

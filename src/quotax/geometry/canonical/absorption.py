@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
-from quotax.artifacts import ArraySpec
 from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Gain, gain_of, reads, without
@@ -67,17 +65,12 @@ def absorption(families: Sequence[Family], unsettled: Mapping[str, str]) -> Abso
     gains = [found for _, found in scalings]
     if any(found.name in other.weights for found in gains for other in gains):
         return None
-    rest = []
+    rest, absorbed = [], {found.name for found in gains}
     for family in families:
         if family.name not in absorbing:
             action = without(family.action, gains)
             if action is None:
                 return None
             if action.entries:
-                rest.append(_on(family, action, {found.name for found in gains}))
+                rest.append(family.on(action, tuple(spec for spec in family.specs if spec.name not in absorbed)))
     return Absorption(tuple(scalings), tuple(rest))
-
-
-def _on(family: Any, action: Any, gains: set[str]) -> Family:
-    specs: tuple[ArraySpec, ...] = tuple(spec for spec in family.specs if spec.name not in gains)
-    return replace(family, action=action, specs=specs)

@@ -29,7 +29,7 @@ from quotax.geometry.canonical.acting import Elements, act, inverses, near_ident
 from quotax.geometry.canonical.balance import Balancing, balancing, chosen, is_pair, spectra
 from quotax.geometry.families.component import Component, components
 from quotax.geometry.families.family import Family
-from quotax.geometry.families.roles import clashes, hopeless, is_linear, is_shift, one_sided, restrict, uninformative
+from quotax.geometry.families.roles import clashes, hopeless, is_linear, is_shift, one_sided, uninformative
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.named import Named, ravel, traced, unravel
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant
@@ -456,7 +456,7 @@ def gauge(families: Sequence[Family], *, unique: bool) -> Gauge:
     linear = [family for family in linear if family.name not in unsettled]
     excluded: set[str] = set()
     while True:
-        restricted = [restrict(family, lambda t, out=frozenset(excluded): t.target not in out) for family in linear]
+        restricted = [family.restricted(lambda t, out=frozenset(excluded): t.target not in out) for family in linear]
         dropped: set[str] = set()
         for family in restricted:
             dropped |= uninformative(family) if unique else set()

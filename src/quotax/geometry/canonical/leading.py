@@ -9,7 +9,6 @@ import numpy as np
 
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.gauge import Canonical, Gauge
-from quotax.geometry.families.roles import whole
 
 
 class Leading(NamedTuple):
@@ -36,7 +35,7 @@ class Leading(NamedTuple):
         conditions = dict(zip(self.found.scalings, self._conditions(), strict=True))
         matrices = [f for f in self.gauge.linear if f.group.layout == "matrix"]
         for name, shrunk in self.found.shrunk.items():
-            product = math.prod(conditions[f.name] for f in matrices if name in whole(f).moved)
+            product = math.prod(conditions[f.name] for f in matrices if name in f.action.moved)
             largest = max(largest, float(shrunk) * product)
         return largest
 

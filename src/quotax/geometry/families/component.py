@@ -14,11 +14,11 @@ from quotax.geometry.families.labelled import apart
 from quotax.geometry.linalg.named import Named, unravel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Component:
     """Families that share parameters, directly or through one another.
 
-    Compared by identity, so that what is compiled for a component is found again. `field` uses flat coordinates;
+    Compared by value, so that what is compiled for a component is found again. `field` uses flat coordinates;
     `velocity` and `covelocity` algebra elements by family, which is what the solvers work with.
     """
 

@@ -1,74 +1,15 @@
-"""A family as the geometry uses it, and the linear map from its algebra to the velocities of the parameters."""
+"""The linear map of a family, from its algebra to the velocities of the parameters, and its transpose."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from quotax.artifacts import ArraySpec
 from quotax.geometry.families.labelled import covelocity, label_sizes, velocity
 from quotax.geometry.linalg.named import Named
-from quotax.symmetry import Action, Group, Term
-
-
-class Family(Protocol):
-    """A lowered symmetry, as the geometry uses it."""
-
-    @property
-    def name(self) -> str:
-        """A name unique among the families."""
-        ...
-
-    @property
-    def action(self) -> Action:
-        """The action as the user wrote it, bound to the parameters."""
-        ...
-
-    @property
-    def specs(self) -> tuple[ArraySpec, ...]:
-        """The parameters' axes."""
-        ...
-
-    @property
-    def group(self) -> Group:
-        """The group."""
-        ...
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axis sizes."""
-        ...
-
-    @property
-    def moved(self) -> tuple[str, ...]:
-        """The parameters it moves."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """The dimension of its algebra."""
-        ...
-
-    @property
-    def terms(self) -> tuple[Term, ...] | None:
-        """The bilinear terms of its field, or nothing when the field has another form."""
-        ...
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes as `terms` index them, fused axes apart."""
-        ...
-
-    def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
-        """The finite action."""
-        ...
-
-    def field(self, arrays: Mapping[str, Any], xi: Any) -> Named:
-        """The velocity along an algebra element."""
-        ...
+from quotax.symmetry import Family
 
 
 def velocities(family: Family, arrays: Mapping[str, jax.Array], xi: jax.Array) -> Named:

@@ -5,39 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
+from quotax.artifacts import ArraySpec
 from quotax.geometry.families.component import Component
 from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
-from quotax.symmetry import Group, Term
-
-
-@dataclass(frozen=True)
-class Bare:
-    """A family reduced to what its field is made of; compared by value."""
-
-    name: str
-    group: Group
-    extents: tuple[tuple[str, int], ...]
-    moved: tuple[str, ...]
-    terms: tuple[Term, ...]
-    shapes: tuple[tuple[str, tuple[int, ...]], ...]
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The sizes of the group's axes."""
-        return dict(self.extents)
-
-    @property
-    def dimension(self) -> int:
-        """The dimension of the algebra."""
-        return self.group.dimension(self.sizes)
-
-    @property
-    def splits(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' shapes, fused axes apart."""
-        return dict(self.shapes)
 
 
 @dataclass(frozen=True)
@@ -74,23 +47,30 @@ def skeleton(part: Component) -> Skeleton:
     families = {family.name: f"f{i}" for i, family in enumerate(part.families)}
     if any(family.terms is None for family in part.families):
         return Skeleton(part, None, {name: name for name in families})
-    bare = tuple(
-        Bare(
-            families[family.name],
-            family.group,
-            tuple((axis, family.sizes[axis]) for axis in dict.fromkeys(family.group.element_axes)),
-            tuple(parameters[name] for name in family.moved),
-            tuple(
-                replace(term, target=parameters[term.target], source=term.source and parameters[term.source])
-                for term in family.terms or ()
-            ),
-            tuple((new, tuple(family.splits[old])) for old, new in parameters.items() if old in family.splits),
-        )
-        for family in part.families
-    )
+    bare = Component(tuple(_bare(family, families, parameters) for family in part.families))
     return Skeleton(_interned(bare), parameters, families)
 
 
 @functools.lru_cache(maxsize=1024)
-def _interned(families: tuple[Bare, ...]) -> Component:
-    return Component(cast("tuple[Family, ...]", families))  # all that the solvers use of a family
+def _interned(part: Component) -> Component:
+    """The first of equal components, so that nothing is compared entry by entry when a program is looked up."""
+    return part
+
+
+def _bare(family: Family, families: Mapping[str, str], parameters: Mapping[str, str]) -> Family:
+    """A family reduced to what its field is made of, in these names; axes that are not the group's are sizes."""
+    return Family(
+        families[family.name],
+        family.group,
+        tuple((axis, family.sizes[axis]) for axis in dict.fromkeys(family.group.element_axes)),
+        tuple(
+            ArraySpec(new, tuple((n,) for n in family.splits[old]))
+            for old, new in parameters.items()
+            if old in family.splits
+        ),
+        tuple(parameters[name] for name in family.moved),
+        tuple(
+            replace(term, target=parameters[term.target], source=term.source and parameters[term.source])
+            for term in family.terms or ()
+        ),
+    )

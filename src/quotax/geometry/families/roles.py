@@ -6,42 +6,10 @@ These are facts of structure and size alone; nothing here looks at the parameter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from quotax.artifacts import ArraySpec
-from quotax.geometry.families.family import Family, velocities
-from quotax.geometry.linalg.named import Named
-from quotax.symmetry import Action, Group, Term
-
-
-@dataclass(frozen=True, eq=False)
-class Restricted:
-    """A family of which only some terms are looked at; its finite action is the whole one."""
-
-    family: Family
-    terms: tuple[Term, ...]
-    name: str
-    action: Action
-    specs: tuple[ArraySpec, ...]
-    group: Group
-    sizes: Mapping[str, int]
-    dimension: int
-    splits: Mapping[str, tuple[int, ...]]
-
-    @property
-    def moved(self) -> tuple[str, ...]:
-        """The targets of the kept terms."""
-        return tuple(dict.fromkeys(term.target for term in self.terms))
-
-    def act(self, arrays: Mapping[str, Any], g: Any) -> Named:
-        """The finite action."""
-        return self.family.act(arrays, g)
-
-    def field(self, arrays: Mapping[str, Any], xi: Any) -> Named:
-        """The kept terms of the velocity."""
-        return velocities(self, arrays, xi)
+from quotax.geometry.families.family import Family
+from quotax.symmetry import Term
 
 
 def is_shift(family: Family) -> bool:
@@ -79,17 +47,6 @@ def sides(family: Family) -> tuple[list[Term], list[Term]]:
     """The terms that grow with the group element, and those that shrink."""
     own = [term for term in family.terms or () if term.homogeneous]
     return [t for t in own if t.coefficient > 0], [t for t in own if t.coefficient < 0]
-
-
-def restrict(family: Family, kept: Callable[[Term], bool]) -> Restricted:
-    """The family with some of its terms."""
-    f, terms = family, tuple(filter(kept, family.terms or ()))
-    return Restricted(f, terms, f.name, f.action, f.specs, f.group, f.sizes, f.dimension, f.splits)
-
-
-def whole(family: Family) -> Family:
-    """The family with all of its terms."""
-    return family.family if isinstance(family, Restricted) else family
 
 
 def clashes(families: Sequence[Family]) -> list[tuple[Family, Family]]:

@@ -20,8 +20,8 @@ from quotax.geometry.canonical.orientation import Orientation, orientation
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
 from quotax.geometry.curvature.transport import flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family
-from quotax.geometry.families.roles import is_linear, is_shift, restrict
+from quotax.geometry.families.family import Family, velocities
+from quotax.geometry.families.roles import is_linear, is_shift
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
@@ -63,7 +63,7 @@ class MovingFrame(Metric):
         self.pullback = pullback
         self.families = tuple(families)
         # A shift without what it does to parameters that it does not only shift.
-        bare = lambda family: restrict(family, lambda term: term.kind == "shift")
+        bare = lambda family: family.restricted(lambda term: term.kind == "shift")
         seen = [bare(family) if pullback and is_shift(family) else family for family in families]
         self.parts = components(seen)
 
@@ -237,10 +237,10 @@ class MovingFrame(Metric):
             return v
         total = v
         for family in self.gauge.shifts:
-            rest = restrict(family, lambda term: term.kind != "shift")
+            rest = family.restricted(lambda term: term.kind != "shift")
             if rest.terms:
                 amount = -shift_to_slice(family, v)
-                for name, value in rest.field(found.arrays, amount).items():
+                for name, value in velocities(rest, found.arrays, amount).items():
                     total = {**total, name: total[name] + sign * value}
         return total
 
