@@ -23,7 +23,7 @@ from quotax.certify import (
 from quotax.certify import coverage as coverage_of
 from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, Network
-from quotax.derive import SymmetryGroup
+from quotax.derive import SymmetryGroup, completed
 from quotax.derive import derive as derive_symmetries
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
@@ -31,6 +31,7 @@ from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
 from quotax.symmetry import Family, Symmetry
+from quotax.telling import Budget
 from quotax.threads import one_thread
 
 _PROVED_AT_ONCE = 100_000
@@ -151,14 +152,18 @@ def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
     return coverage_of(model, families, getattr(found, "certificates", ()), getattr(found, "ansatz", None))
 
 
+_PROOF = 20.0
+"""Seconds that one exact proof may take, of those that `derive` has."""
+
+
 @one_thread
 def derive(
-    architecture: Architecture,
+    architecture: Architecture | Network,
     ansatz: Ansatz = "affine",
     *,
     declared: Sequence[Symmetry] = (),
     sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
-    budget_seconds: float = 20.0,
+    budget_seconds: float = 60.0,
     progress: Callable[[str], None] | None = None,
     seed: int = 0,
 ) -> SymmetryGroup:
@@ -166,7 +171,9 @@ def derive(
 
     The determining equations are sampled at small widths (`sizes` replaces them) and solved for groups on every axis;
     what those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and
-    not found again. Progress is printed to standard error once two seconds have passed, or handed to `progress`.
+    not found again. A sized network is sampled at small widths too, and at its own where it accepts no others.
+    `budget_seconds` is for the whole call: what was not looked at when it ends is in `found.unsearched`. Progress is
+    printed to standard error once two seconds have passed, or handed to `progress`.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -175,12 +182,16 @@ def derive(
     >>> qx.derive(net).families
     (Symmetry linear h: GL(h), W1 -> g @ W1, W2 -> W2 @ inv(g),)
     """
+    own = architecture.sizes if isinstance(architecture, Network) else None
+    architecture = architecture.architecture if isinstance(architecture, Network) else architecture
     _check_architecture(architecture, "derive")
+    if not budget_seconds > 0:
+        raise SymmetryError(f"`derive`: budget_seconds must be a positive number of seconds, got {budget_seconds!r}.")
     if ansatz not in ("linear", "affine", "quadratic", "full"):
         raise SymmetryError(f"`derive`: ansatz must be 'linear', 'affine', 'quadratic' or 'full', got {ansatz!r}.")
-    report = progress or _reporter()
+    report, budget = progress or _reporter(), Budget(budget_seconds)
     for symmetry in declared:
-        certificate = verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed)
+        certificate = verify(architecture, symmetry, budget_seconds=min(_PROOF, budget.left), seed=seed)
         if not certificate:
             raise SymmetryError(
                 f"`derive(..., declared=[...])`: {symmetry.name!r} is {certificate.status}, so it explains nothing."
@@ -190,17 +201,29 @@ def derive(
         listed = [sizes] if isinstance(sizes, Mapping) else list(sizes)
         call = f"derive({architecture.name}, sizes=...)"
         widths = [architecture.check_sizes(s, required=architecture.axis_names, call=call) for s in listed]
+    bounded = lambda: {"budget_seconds": min(_PROOF, budget.left)}
+
+    def prove(symmetry: Symmetry) -> Certificate:
+        action, settings = symmetry.bind(architecture.params), {"seed": seed, "reasons": False}
+        try:
+            return certify(architecture, action, **settings, **bounded())
+        except ArchitectureError:
+            if own is None:
+                raise
+            # the model accepts no small sizes
+            return certify(architecture, action, sizes=[completed(architecture, own)], **settings, **bounded())
+
     return derive_symmetries(
         architecture,
-        lambda symmetry: certify(
-            architecture, symmetry.bind(architecture.params), budget_seconds=budget_seconds, seed=seed, reasons=False
-        ),
-        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], budget_seconds)),
+        prove,
+        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], **bounded())),
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,
+        own=own,
         progress=report,
         seed=seed,
+        budget=budget,
     )
 
 

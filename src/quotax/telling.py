@@ -1,7 +1,8 @@
-"""What something that takes long says meanwhile."""
+"""What something that takes long says meanwhile, and how long it may take."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,27 @@ from typing import Any
 
 SILENT = 2.0
 """Seconds before the first line on standard error, and between lines."""
+
+
+class Budget:
+    """So many seconds for a call, and what was left undone when they were over."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        """The clock starts."""
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+        self.undone: list[str] = []
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(self.end - time.monotonic(), 0.0)
+
+    def allows(self, what: str) -> bool:
+        """Whether there is time for one thing more; otherwise it is left undone."""
+        if not self.left:
+            self.undone.append(what)
+        return bool(self.left)
 
 
 class Teller:

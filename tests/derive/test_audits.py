@@ -183,10 +183,27 @@ def centred(z, eps):
 
 
 @pytest.mark.parametrize("eps", [0.0, pytest.param(1e-5, marks=pytest.mark.slow)])
-def test_rotations_that_fix_the_ones_are_kept_although_the_model_has_a_root(eps):
+def test_rotations_that_fix_the_ones_are_a_family_although_the_model_has_a_root(eps):
     found = quiet(two_layer(lambda z: centred(z, eps), bias=False))
+    rotations = found["rotate h"]
+    assert rotations.group == qx.OFixingOnes("h")
+    assert found.certificate("rotate h").scope == "every width"
+    assert not found.unnamed
+    assert not found.unproved
+    for sizes in ({"x": 3, "h": 4, "y": 2}, {"x": 5, "h": 3, "y": 4}):
+        assert found.audit(**sizes).surplus == 0
+
+
+def test_fields_without_a_family_are_kept_although_the_model_has_a_root():
+    """A (n + b) with 1^T n = 0: A + A w 1^T with b - w 1^T b, a group of matrices that has no name here."""
+
+    @qx.architecture(params={"W": "h x", "b": "h", "A": "y h"}, inputs={"x": "x"})
+    def model(p, x):
+        return p["A"] @ (centred(p["W"] @ x, 0.1) + p["b"])
+
+    found = quiet(model)
     (family,) = found.unnamed
-    assert len(family.fields) == (family.sizes["h"] - 1) * (family.sizes["h"] - 2) // 2
+    assert len(family.fields) == family.sizes["h"]
     assert family.certificate
     assert "denominators are not zero" in family.certificate.assumptions[0]
     assert not found.unproved

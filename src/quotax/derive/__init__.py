@@ -4,3 +4,4 @@ from quotax.derive.derivation import derive as derive
 from quotax.derive.found.audit import Audit as Audit
 from quotax.derive.found.lie_algebra import Structure as Structure
 from quotax.derive.found.symmetry_group import SymmetryGroup as SymmetryGroup
+from quotax.derive.sampling.small_sizes import completed as completed

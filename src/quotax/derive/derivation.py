@@ -16,6 +16,7 @@ from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.points.vector_fields import dimensions
 from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
 from quotax.symmetry import Symmetry
+from quotax.telling import Budget
 
 SMALL = 700
 """With more parameters than this, what the families leave is not looked for with a general ansatz."""
@@ -29,28 +30,32 @@ def derive(
     ansatz: Ansatz = "affine",
     declared: Sequence[Symmetry] = (),
     sizes: Sequence[Mapping[str, int]] | None = None,
+    own: Mapping[str, int] | None = None,
     progress: Callable[[str], None] = lambda line: None,
     seed: int = 0,
+    budget: Budget | None = None,
 ) -> SymmetryGroup:
     """The proved symmetries of a model that `declared` does not explain.
 
-    `prove` decides on finite actions, `prove_zero` on the derivative of the outputs along fields without one.
+    `prove` decides on finite actions, `prove_zero` on the derivative of the outputs along fields without one. `own`
+    are sizes that the model is known to accept. What the budget left no time for is in `found.unsearched`.
     """
+    budget = budget or Budget()
     rng = np.random.default_rng(seed)
-    widths = [dict(s) for s in sizes] if sizes else small_sizes(model)
+    widths = [dict(s) for s in sizes] if sizes else small_sizes(model, own)
     progress("sampling at " + " and ".join(map(sizes_text, widths)))
     samples = [sample(model, s, rng) for s in widths]
-    found = search(model, samples, prove, declared=declared, progress=progress, seed=seed)
+    found = search(model, samples, prove, declared=declared, progress=progress, seed=seed, budget=budget)
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
-    def more(at: Mapping[str, int]) -> Leftover:
-        return leftover(model, actions, at, ansatz, prove_zero, progress)
+    def more(at: Mapping[str, int], budget: Budget) -> Leftover:
+        return leftover(model, actions, at, ansatz, prove_zero, progress, budget)
 
-    flips = discrete(model, widths[0], [*declared, *families], prove, progress)
+    flips = discrete(model, widths[0], [*declared, *families], prove, progress, budget)
     left = Leftover()
-    if _surplus(model, actions, widths[0], progress):
-        left = more(widths[0] if sizes else with_few_outputs(model, widths[0]))
+    if budget.allows(f"fields of the {ansatz} ansatz") and _surplus(model, actions, widths[0], progress):
+        left = more(widths[0] if sizes else with_few_outputs(model, widths[0]), budget)
     return SymmetryGroup(
         model,
         tuple(found.proved),
@@ -60,7 +65,8 @@ def derive(
         tuple(declared),
         tuple(widths),
         ansatz,
-        more,
+        lambda at: more(at, Budget(budget.seconds)),
+        tuple(budget.undone),
     )
 
 

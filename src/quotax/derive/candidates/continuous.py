@@ -10,14 +10,15 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.derive.candidates.templates import MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.candidates.templates import KEEPING, MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
-from quotax.symmetry import Symmetry
+from quotax.symmetry import Group, Symmetry
+from quotax.telling import Budget
 
 Prove = Callable[[Symmetry], Certificate]
 Progress = Callable[[str], None]
@@ -73,6 +74,13 @@ class Span:
         field = self.fields(symmetry, general=True)
         return bool(((field - modular.product(field[:, self.pivots], self.rows)) % PRIME).any())
 
+    def turns(self, symmetry: Symmetry) -> bool:
+        """Whether a symmetry moves the first point where the others do not: what multiplies a field may not count."""
+        here = slice(len(self.points[0]))
+        known = modular.echelon(self.rows[:, here])
+        field = self.fields(symmetry, general=True)[:, here]
+        return len(modular.echelon(np.concatenate([known, field]))) > len(known)
+
     def include(self, symmetry: Symmetry) -> None:
         """Add the fields of a symmetry."""
         new = self.fields(symmetry)
@@ -99,9 +107,10 @@ def search(
     declared: Sequence[Symmetry] = (),
     progress: Progress = lambda line: None,
     seed: int = 0,
+    budget: Budget | None = None,
 ) -> FoundFamilies:
     """Continuous symmetries of the model that `declared` does not explain, largest groups first."""
-    specs = model.params
+    specs, budget = model.params, budget or Budget()
     rng = np.random.default_rng(seed)
     largest = max(samples, key=lambda s: sum(int(np.prod(spec.shape(s.sizes))) for spec in specs))
     span = Span(specs, largest.sizes, [random_point(specs, largest.sizes, rng) for _ in range(2)])
@@ -110,14 +119,20 @@ def search(
             span.include(symmetry)
     found = FoundFamilies()
     names = [s.name for s in declared]
+    tried: set[Symmetry] = set()
 
     def attempt(solution: Solution) -> bool | None:
         """Whether a solution is proved; None when it is nothing new."""
         candidates = [distinct(candidate, names) for candidate in symmetries(solution, specs)]
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
             return None
+        if solution.depends and not span.turns(candidates[0]):
+            return None
         undecided: tuple[Symmetry, Certificate] | None = None
-        for symmetry in candidates:
+        for symmetry in [s for s in candidates if s not in tried]:
+            if not budget.allows(f"a proof of {symmetry}"):
+                return None
+            tried.add(symmetry)
             progress(f"proving {symmetry}")
             certificate = prove(symmetry)
             if certificate:
@@ -132,12 +147,13 @@ def search(
         return False
 
     inert = [name for name, solution in _inert(samples, specs) if attempt(solution)]
-    for solutions in _solutions(samples, [s for s in specs if s.name not in inert], progress):
+    for solutions in _solutions(samples, [s for s in specs if s.name not in inert], progress, budget):
         failed = [solution for solution in solutions if attempt(solution) is False]
         failed = [s for s in failed if all(isinstance(term, Scale) for term, _ in s.terms)]
         if len(failed) > 1:
             # A derivative that vanishes almost everywhere (sign, step) separates what only moves together.
             attempt(replace(failed[0], terms=tuple(term for solution in failed for term in solution.terms)))
+    found.proved.sort(key=lambda pair: pair[0].group.layout != "matrix")  # in which order they are read
     return found
 
 
@@ -161,8 +177,10 @@ def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
     return axis is None or sizes[axis] % symmetry.group.divisor == 0
 
 
-def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: Progress) -> Iterator[list[Solution]]:
-    """All templates, from the largest groups to the smallest."""
+def _solutions(
+    samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: Progress, budget: Budget
+) -> Iterator[list[Solution]]:
+    """All templates, from the largest groups to the smallest, as far as the budget goes."""
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     paired = [
         (each, axis)
@@ -171,21 +189,36 @@ def _solutions(samples: Sequence[Drawn], specs: Sequence[ArraySpec], progress: P
     ]
     data = [m for s in samples for m in s.moments]
     places = [*paired, *((None, axis) for axis in axes)]
-    for matrices in MATRICES:
-        for each, axis in places:
-            group = matrices(axis, each)
-            usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
-            large = any(s.sizes[axis] >= group.telling(2) for s in samples)
-            if not usable or not large:
-                continue
-            progress(f"solving for {group}")
-            yield solve_matrix(usable, specs, group)
-            if group.orthogonal and each is None:
-                yield solve_matrix(usable, specs, group, gains=True)
+
+    def turned(groups: Sequence[Callable[[str, str | None], Group]], gains: bool = False) -> Iterator[list[Solution]]:
+        for matrices in groups:
+            for each, axis in places:
+                group = matrices(axis, each)
+                usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
+                large = any(s.sizes[axis] >= group.telling(2) for s in samples)
+                if not usable or not large or (gains and each is not None):
+                    continue
+                if budget.allows(what := f"{group}{' seen through gains' if gains else ''}"):
+                    progress(f"solving for {what}")
+                    yield solve_matrix(usable, specs, group, gains)
+
+    yield from turned(MATRICES)
     for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
-        progress(f"solving for vectors on {pair[0]} {pair[1]}")
-        yield solve_vector(data, specs, pair)
+        yield from _vectors(data, specs, pair, progress, budget)
     for axis in axes:
-        progress(f"solving for vectors on {axis}")
-        yield solve_vector(data, specs, (axis,))
-    yield solve_vector(data, specs, ())
+        yield from _vectors(data, specs, (axis,), progress, budget)
+    yield from _vectors(data, specs, (), progress, budget)
+    # Turns that keep a sum, or a sum of products with a gain, are often part of a shift that does.
+    yield from turned(KEEPING)
+    yield from turned([group for group in (*MATRICES, *KEEPING) if group("axis", None).orthogonal], gains=True)
+
+
+def _vectors(
+    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], progress: Progress, budget: Budget
+) -> Iterator[list[Solution]]:
+    what = f"vectors on {' '.join(axes) or 'no axis'}"
+    if not budget.allows(what):
+        return
+    progress(f"solving for {what}")
+    yield solve_vector(data, specs, axes)
+    yield solve_vector(data, specs, axes, unseen=True)

@@ -21,6 +21,7 @@ from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.symmetry import Entry, Line, O, Permutation, SignFlip, Symmetry, number
+from quotax.telling import Budget
 
 Place = tuple[str, int]
 
@@ -37,14 +38,17 @@ def discrete(
     families: Sequence[Symmetry],
     prove: Callable[[Symmetry], Certificate],
     progress: Callable[[str], None] = lambda line: None,
+    budget: Budget | None = None,
 ) -> FoundFamilies:
     """Permutations and sign flips that the continuous families do not contain: proved ones, and undecided ones."""
     trace = model.trace(sizes)
     check = _Checker(trace)
     found = FoundFamilies()
-    names = [s.name for s in families]
-    for symmetry in _candidates(model.params, sizes, families, check):
+    names, budget = [s.name for s in families], budget or Budget()
+    for symmetry in _candidates(model.params, sizes, families, check, budget):
         named = distinct(symmetry, names)
+        if not budget.allows(f"a proof of {named}"):
+            break
         progress(f"proving {named}")
         certificate = prove(named)
         if certificate:
@@ -88,11 +92,13 @@ class _Checker:
 
 
 def _candidates(
-    specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker
+    specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker, budget: Budget
 ) -> Iterator[Symmetry]:
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     inert = {s.name for s in specs if check.inert(s.name)}
     for axis in axes:
+        if not budget.allows(f"permutations and flips of {axis}"):
+            continue
         places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(s.factors) if f == axis]
         covered = _permuted(specs, families, axis)
         n = sizes[axis]

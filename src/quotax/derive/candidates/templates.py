@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
-from quotax.symmetry import GL, ComplexScaling, Group, O
+from quotax.symmetry import GL, ComplexScaling, Group, O, OFixingOnes
 
 MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
     GL,
@@ -28,9 +29,21 @@ MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
 )
 """The groups of matrices that are looked for on an axis, from the largest to the smallest."""
 
+KEEPING: tuple[Callable[[str, str | None], Group], ...] = (OFixingOnes,)
+"""Groups that are looked for after the vectors: their elements keep a sum along the axis."""
+
+
+class Term:
+    """A place where a group may act, and how."""
+
+    @property
+    def depends(self) -> bool:
+        """Whether other parameters say how far it moves: then a field may be a multiple of another at every point."""
+        return False
+
 
 @dataclass(frozen=True)
-class Turn:
+class Turn(Term):
     """A matrix (or its transpose) on one axis of a parameter, seen through a gain if one is named."""
 
     param: str
@@ -38,10 +51,17 @@ class Turn:
     each: int | None
     transposed: bool = False
     gain: str | None = None
+    divided: bool = False
+    """Whether the parameter is divided by the gain where it is turned, and not multiplied by it."""
+
+    @property
+    def depends(self) -> bool:
+        """By the gain."""
+        return self.gain is not None
 
 
 @dataclass(frozen=True)
-class Scale:
+class Scale(Term):
     """Every index along `places` scaled by its own number."""
 
     param: str
@@ -49,7 +69,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Term):
     """Another parameter of the same axes added, scaled along `places`."""
 
     param: str
@@ -58,7 +78,7 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class Contract:
+class Contract(Term):
     """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`."""
 
     param: str
@@ -66,16 +86,43 @@ class Contract:
     places: tuple[int, ...]
     order: tuple[int, ...]
 
+    @property
+    def depends(self) -> bool:
+        """By its source."""
+        return True
+
 
 @dataclass(frozen=True)
-class Shift:
-    """The vector along `places` added."""
+class Shift(Term):
+    """The vector along `places` added; over a gain along another axis, if one is named.
+
+    What a norm that subtracts the mean hands over, `n * gain` with a sum of zero, does not see `1 / gain`.
+    """
 
     param: str
     places: tuple[int, ...]
+    gain: str | None = None
+    across: int = 0
+
+    @property
+    def depends(self) -> bool:
+        """By the gain."""
+        return self.gain is not None
 
 
-Term = Turn | Scale | Mix | Contract | Shift
+@dataclass(frozen=True)
+class Weigh(Term):
+    """The vector along `places` added times one number: the sum of `source`, or of `source` over a gain."""
+
+    param: str
+    places: tuple[int, ...]
+    source: str
+    gain: str | None = None
+
+    @property
+    def depends(self) -> bool:
+        """By the number."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -87,6 +134,12 @@ class Solution:
     group: Group | None
     """The group of matrices that acts; None where it is a vector."""
     terms: tuple[tuple[Term, Fraction], ...]
+
+    @property
+    def depends(self) -> bool:
+        """Whether it is new only where it moves a point in a direction that nothing else moves it in."""
+        keeps = self.group is not None and self.group.moved(2) is not None
+        return keeps or any(term.depends for term, _ in self.terms)
 
 
 def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Term]:
@@ -103,8 +156,11 @@ def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[
                 continue
             batch = own.index(each) if each is not None else None
             for transposed in (False,) if group.orthogonal else (False, True):
-                for gain in (None, *(v for v in vectors if v != spec.name)):
-                    terms.append(Turn(spec.name, place, batch, transposed, gain))
+                terms.append(Turn(spec.name, place, batch, transposed))
+                for gain in (v for v in vectors if v != spec.name):
+                    # what is added to `n * gain` turns as `1 / gain` does, and that is a vector itself
+                    senses = (False, True) if own == (axis,) else (False,)
+                    terms += [Turn(spec.name, place, batch, transposed, gain, divided) for divided in senses]
     return terms
 
 
@@ -127,6 +183,26 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term
     return terms
 
 
+def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term]:
+    """Places where a vector over `axes` may be added to what reads a norm, `W + q (1 / gain)^T`, and to its bias."""
+    own = {spec.name: spec.factors for spec in specs}
+    vectors: dict[Any, list[str]] = {}
+    for spec in specs:
+        if len(spec.factors) == 1 and spec.factors[0] not in axes:
+            vectors.setdefault(spec.factors[0], []).append(spec.name)
+    terms: list[Term] = []
+    for name, factors in own.items():
+        for at in _placings(factors, axes):
+            terms.append(Shift(name, at))
+            for k, factor in enumerate(factors):
+                if k not in at:
+                    terms += [Shift(name, at, gain, k) for gain in vectors.get(factor, ()) if gain != name]
+            if len(at) == len(factors):
+                for beside in vectors.values():
+                    terms += [Weigh(name, at, v, gain) for v in beside for gain in (None, *beside) if v != gain]
+    return terms
+
+
 def _placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
     spots = [[k for k, f in enumerate(own) if f == axis] for axis in axes]
     return [at for at in itertools.product(*spots) if len(set(at)) == len(at)]
@@ -144,7 +220,7 @@ def solve_matrix(
         columns, cache = [], {}
         for term in terms:
             assert isinstance(term, Turn)
-            key = (term.param, term.axis, term.each, term.gain)
+            key = (term.param, term.axis, term.each, term.gain, term.divided)
             if key not in cache:
                 cache[key] = moments.matrix(*key)
             k = cache[key]
@@ -154,9 +230,14 @@ def solve_matrix(
     return _solutions(blocks, terms, group.axis, group.each, group)
 
 
-def solve_vector(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
-    """The ways in which a vector over `axes` acts by scaling, shifting and mixing without changing the model."""
-    terms = vector_terms(specs, axes)
+def solve_vector(
+    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], unseen: bool = False
+) -> list[Solution]:
+    """The ways in which a vector over `axes` acts by scaling, shifting and mixing without changing the model.
+
+    With `unseen`, by shifts that a norm does not see.
+    """
+    terms = unseen_terms(specs, axes) if unseen else vector_terms(specs, axes)
     if not terms:
         return []
     blocks = [np.stack([_column(m, t) for t in terms], axis=-1).reshape(-1, len(terms)) for m in data]
@@ -171,8 +252,10 @@ def _column(moments: Moments, term: Term) -> np.ndarray:
             return moments.mixed(param, source, places)
         case Contract(param, source, places, order):
             return moments.contracted(param, source, places, order)
-        case Shift(param, places):
-            return moments.shift(param, places)
+        case Shift(param, places, gain, across):
+            return moments.shift(param, places, gain, across)
+        case Weigh(param, places, source, gain):
+            return moments.weighed(param, places, source, gain)
     raise TypeError(term)
 
 
@@ -183,10 +266,13 @@ def _solutions(
     each: str | None,
     group: Group | None,
 ) -> list[Solution]:
-    found = []
-    for row in modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks])):
-        numbers = modular.rationals(row)
-        if numbers is not None:
-            chosen = tuple((t, a) for t, a in zip(terms, numbers, strict=True) if a)
-            found.append(Solution(axis, each, group, chosen))
-    return found
+    rows = modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks]))
+    numbers = [modular.rationals(row) for row in rows]
+    if None in numbers:
+        # a number of the model's own, an eps, is in as many rows as may be: counted from the other end, it is in one
+        numbers += [modular.rationals(row) for row in modular.echelon(rows[:, ::-1])[:, ::-1]]
+    return [
+        Solution(axis, each, group, tuple((t, a) for t, a in zip(terms, row, strict=True) if a))
+        for row in numbers
+        if row is not None
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +14,10 @@ from quotax.derive.candidates import polynomial_fields
 from quotax.derive.candidates.polynomial_fields import Unknowns
 from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
-from quotax.interpret import symbolic_outputs
+from quotax.interpret import symbolic_outputs, symbols_for
+from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.symmetry import Action
+from quotax.telling import Budget
 
 ProveZero = Callable[[Sequence[sp.Expr]], bool]
 """Whether all these expressions were proved to be zero wherever they are defined."""
@@ -54,9 +57,10 @@ def leftover(
     ansatz: polynomial_fields.Ansatz,
     prove_zero: ProveZero,
     progress: Callable[[str], None] = lambda line: None,
+    budget: Budget | None = None,
 ) -> Leftover:
     """Fields of the ansatz that point where the actions do not, each tried for a proof at these sizes."""
-    trace = model.trace(sizes)
+    budget, trace = budget or Budget(), model.trace(sizes)
     basis = polynomial_fields.unknowns(trace, ansatz)
     if basis is None:
         return Leftover()
@@ -64,9 +68,9 @@ def leftover(
     chosen = _chosen(model, trace, actions, basis)
     if not chosen:
         return Leftover()
-    outputs, symbols = symbolic_outputs(trace)
+    symbols = {spec.name: symbols_for(spec, sizes) for spec in model.params}
     flat = [symbol for spec in model.params for symbol in symbols[spec.name].reshape(-1)]
-    entries = [entry for out in outputs for entry in out.reshape(-1)]
+    written = _written(trace, budget)
 
     def family(name: str, rows: Sequence[np.ndarray], fields: Sequence[Field], certificate: Certificate) -> FieldFamily:
         return FieldFamily(name, dict(sizes), tuple(fields), certificate, basis, np.array(rows))
@@ -80,15 +84,28 @@ def leftover(
             )
             continue
         vector = polynomial_fields.as_sympy(basis, numbers, flat)
-        progress(f"proving a field of {len(vector)} components")
-        if prove_zero([_along(vector, entry) for entry in entries]):
-            fields.append(vector)
-            kept.append(row)
-        else:
+        if written is not None and budget.left:
+            progress(f"proving a field of {len(vector)} components")
+            if prove_zero([_along(vector, entry) for entry in written]):
+                fields.append(vector)
+                kept.append(row)
+                continue
             why = "X f = 0 holds modulo a prime at random points, and was not proved"
-            unproved.append(family("unnamed", [row], [vector], _undecided(model, sizes, why)))
+        else:
+            why = f"X f = 0 holds modulo a prime at random points; the budget of {budget.seconds:g} s was spent"
+        unproved.append(family("unnamed", [row], [vector], _undecided(model, sizes, why)))
     proved = family("unnamed", kept, fields, _proved(model, sizes, len(fields))) if fields else None
     return Leftover(proved, tuple(unproved))
+
+
+def _written(trace: Trace, budget: Budget) -> list[sp.Expr] | None:
+    """The entries of the outputs as expressions; None where there is no time to write them out."""
+    try:
+        with until(time.monotonic() + budget.left):
+            outputs, _ = symbolic_outputs(trace)
+    except OutOfTime:
+        return None
+    return [entry for out in outputs for entry in out.reshape(-1)]
 
 
 def _chosen(model: Model, trace: Trace, actions: Sequence[Action], basis: Unknowns) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Turn
+from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Term, Turn, Weigh
 from quotax.symmetry import (
     Diagonal,
     Entry,
@@ -77,7 +77,8 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
         pair = (new, old) if contragredient else (old, new)
         words.append(line.element((*batch, *pair), inverse=contragredient))
         if turn.gain is not None:
-            words.append(line.array(turn.gain, [new]) / line.array(turn.gain, [old]))
+            above, below = (old, new) if turn.divided else (new, old)
+            words.append(line.array(turn.gain, [above]) / line.array(turn.gain, [below]))
     result = functools.reduce(operator.mul, [words[0], line.array(spec.name, inner), *words[1:]])
     if line.plain:
         (turn, contragredient), name = terms[0], line.old.text
@@ -139,8 +140,7 @@ def _moved(
     spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
 ) -> tuple[str, Entry]:
     """What becomes of one parameter."""
-    narrow = all(not isinstance(t, Contract) or len(specs[t.source].factors) == 2 for t, _ in terms)
-    line = Line(spec, _plain(spec) and len(axes) <= 1 and narrow)
+    line = Line(spec, _plain(spec) and len(axes) <= 1 and not any(_indexed(t, specs) for t, _ in terms))
     out = line.old
     element = lambda places: line.element([line.indices[k] for k in places])
     for places, a in [(t.places, a) for t, a in terms if isinstance(t, Scale)]:
@@ -154,12 +154,38 @@ def _moved(
             product = power * out
             out = product.said(f"{power.text} @ {out.text}" if places[0] == 0 else f"{out.text} @ {power.text}")
     for t, a in terms:
-        if isinstance(t, Shift | Contract):
-            what = (
-                element(t.places).times(abs(a)) if isinstance(t, Shift) else _contracted(t, abs(a), line, specs, shifts)
-            )
-            out = out + what if a > 0 else out - what
+        match t:
+            case Shift(_, places, None):
+                what = element(places).times(abs(a))
+            case Shift(_, places, gain, across):
+                what = (element(places) / line.array(gain, [line.indices[across]])).times(abs(a))
+            case Weigh():
+                what = _weighed(t, abs(a), element(t.places), line, specs)
+            case Contract():
+                what = _contracted(t, abs(a), line, specs, shifts)
+            case _:
+                continue
+        out = out + what if a > 0 else out - what
     return line.becomes(out)
+
+
+def _indexed(term: Term, specs: Mapping[str, ArraySpec]) -> bool:
+    """Whether only the index form has words for a term."""
+    match term:
+        case Contract(_, source):
+            return len(specs[source].factors) != 2
+        case Shift(_, _, gain):
+            return gain is not None
+    return isinstance(term, Weigh)
+
+
+def _weighed(term: Weigh, a: Fraction, g: Phrase, line: Line, specs: Mapping[str, ArraySpec]) -> Phrase:
+    (factor,) = specs[term.source].factors
+    index = line.index(factor)
+    number_ = line.array(term.source, [index])
+    if term.gain is not None:
+        number_ = number_ / line.array(term.gain, [index])
+    return line.summed((g * number_).times(a), [index])
 
 
 def _contracted(term: Contract, a: Fraction, line: Line, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:

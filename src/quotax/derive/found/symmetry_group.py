@@ -28,7 +28,8 @@ class SymmetryGroup:
     """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
 
     `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates, symmetries
-    and fields, for which no proof was found. Neither is iterated over.
+    and fields, for which no proof was found; `unsearched` says what the budget left no time for. None of them is
+    iterated over.
     """
 
     model: Model
@@ -40,6 +41,7 @@ class SymmetryGroup:
     sizes: tuple[Mapping[str, int], ...] = ()
     ansatz: str = "affine"
     more: Callable[[Mapping[str, int]], Leftover] = field(default=lambda sizes: Leftover(), repr=False, compare=False)
+    unsearched: tuple[str, ...] = ()
 
     # --- families
 
@@ -168,13 +170,14 @@ class SymmetryGroup:
         """A table of the families."""
         head = ("name", "group", "action", "dimension", "certificate")
         rows = self._rows()
+        after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
         if not rows:
-            return f"{self.model.name}: no symmetry found."
+            return "\n".join([f"{self.model.name}: no symmetry found.", *after])
         widths = [max(len(row[k]) for row in (head, *rows)) for k in range(4)]
         lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]) for row in (head, *rows)]
         total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
         total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
-        return "\n".join([f"{self.model.name}: {total}", *lines])
+        return "\n".join([f"{self.model.name}: {total}", *lines, *after])
 
     def latex(self) -> str:
         """The table in LaTeX, actions as SymPy writes them."""

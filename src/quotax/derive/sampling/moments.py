@@ -31,19 +31,18 @@ class Moments:
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
 
-    def matrix(self, name: str, axis: int, each: int | None, gain: str | None) -> np.ndarray:
+    def matrix(self, name: str, axis: int, each: int | None, gain: str | None, divided: bool = False) -> np.ndarray:
         r"""K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
 
         With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
-        sees.
+        sees; `divided`: of what `W / v` sees.
         """
         value, slope = self.value[name], self.slope[name]
         if gain is not None:
-            shape = [1] * value.ndim
-            shape[0], shape[axis + 1] = value.shape[0], value.shape[axis + 1]
-            scale = self.value[gain].reshape(shape)
+            scale, over = self._along(gain, value, axis), self._along(gain, value, axis, over=True)
+            scale, over = (over, scale) if divided else (scale, over)
             value = value * scale % PRIME
-            slope = slope * inverse(scale)[None] % PRIME
+            slope = slope * over[None] % PRIME
         lead = [] if each is None else [each]
         rest = [k for k in range(value.ndim - 1) if k != axis and k != each]
         v = value.transpose([0, *(k + 1 for k in (*lead, *rest, axis))])
@@ -58,9 +57,21 @@ class Moments:
         """Every index of the axes at `places` scaled by its own number: `(rows, entries)`."""
         return self._summed(self.slope[name] * self.value[name][None] % PRIME, places)
 
-    def shift(self, name: str, places: Sequence[int]) -> np.ndarray:
-        """The same vector along `places` added everywhere."""
-        return self._summed(self.slope[name], places)
+    def shift(self, name: str, places: Sequence[int], gain: str | None = None, axis: int = 0) -> np.ndarray:
+        """The same vector along `places` added everywhere, over a gain along another axis if one is named."""
+        slope = self.slope[name]
+        if gain is not None:
+            slope = slope * self._along(gain, self.value[name], axis, over=True)[None] % PRIME
+        return self._summed(slope, places)
+
+    def weighed(self, name: str, places: Sequence[int], source: str, gain: str | None) -> np.ndarray:
+        r"""The vector times one number of the point, the sum of `source`, or of `source` over a gain."""
+        entries = self.value[source]
+        if gain is not None:
+            entries = entries * inverse(self.value[gain]) % PRIME
+        number = entries.reshape(len(entries), -1).sum(axis=-1) % PRIME
+        slope = self.slope[name]
+        return self._summed(slope * number.reshape(1, -1, *(1,) * (slope.ndim - 2)) % PRIME, places)
 
     def mixed(self, name: str, source: str, places: Sequence[int]) -> np.ndarray:
         """Another parameter of the same axes added, scaled along `places`."""
@@ -74,6 +85,13 @@ class Moments:
         slope = self.slope[name]
         flat = slope.reshape(slope.shape[0], samples, 1, -1)
         return product(flat, value.reshape(1, samples, -1, columns)).reshape(-1, columns)
+
+    def _along(self, vector: str, like: np.ndarray, axis: int, over: bool = False) -> np.ndarray:
+        """A vector, or one over it, along one axis of an array."""
+        shape = [1] * like.ndim
+        shape[0], shape[axis + 1] = like.shape[0], like.shape[axis + 1]
+        values = self.value[vector].reshape(shape)
+        return inverse(values) if over else values
 
     def _summed(self, array: np.ndarray, places: Sequence[int]) -> np.ndarray:
         """Keep the axes at `places`, in that order, and sum the others."""

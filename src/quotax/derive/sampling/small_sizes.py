@@ -6,7 +6,8 @@ No two axes have the same size there, because a wrong declaration fits where siz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model
 from quotax.errors import ArchitectureError
@@ -15,8 +16,15 @@ from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 Sizes = dict[str, int]
 
 
-def small_sizes(model: Model, count: int = 2) -> list[Sizes]:
-    """The first assignments of unequal sizes that the model accepts, or an error that says which axes are to blame."""
+LARGEST = 20_000
+"""A network of more parameters is not sampled at its own sizes."""
+
+
+def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int = 2) -> list[Sizes]:
+    """The first assignments of unequal sizes that the model accepts, or an error that says which axes are to blame.
+
+    A model that accepts none of them is sampled at its `own` sizes, if these are known and not too large.
+    """
     found: list[Sizes] = []
     cause: ArchitectureError | None = None
     for first, second in zip(*map(unequal, _bases(model)), strict=True):
@@ -34,7 +42,14 @@ def small_sizes(model: Model, count: int = 2) -> list[Sizes]:
     if found:
         return found
     assert cause is not None
+    if own is not None and sum(math.prod(spec.shape(own)) for spec in model.params) <= LARGEST:
+        return [completed(model, own)]
     return [accepted_sizes(model, f"derive({model.name}, ...)", cause)]
+
+
+def completed(model: Model, own: Mapping[str, int]) -> Sizes:
+    """Sizes of parameters with those of the axes that only inputs have."""
+    return {axis: own.get(axis, free) for axis, free in _bases(model)[0].items()}
 
 
 def with_few_outputs(model: Model, sizes: Sizes) -> Sizes:

@@ -30,7 +30,8 @@ KEPT = 12
 CLIMBS = 3
 
 # Of a budget, for the first visits of starts: at which of the local maxima a search ends matters more than how exactly.
-STARTING = 0.48
+STARTING = 0.42
+FEWEST = 3
 
 SMALL = 40
 """Budgets below this leave no room for starts that turn, nor for a model of the Hessian."""
@@ -115,7 +116,7 @@ def plan(
 ) -> Effort:
     """The division of a budget, where the caller has not said otherwise.
 
-    Nearly half goes to the first visits of starts, three or four for each. The model at the centre comes only with
+    Two fifths go to the first visits of starts, three or four for each, and of three starts at least. The model at the centre comes only with
     budgets that leave room for it. Networks of which a handful of copies would take more than `MEMORY_BYTES` get a
     single ascent.
     """
@@ -130,7 +131,7 @@ def plan(
     curvature = min(curvature, memory, max(budget - 2, 0) // PRODUCT)
     visits = 3 if budget < SMALL else 4
     if restarts is None:
-        restarts = max(2, int(STARTING * budget) // visits)
+        restarts = max(FEWEST, int(STARTING * budget) // visits)
     kept = min(KEPT, MEMORY_BYTES // (2 * size * itemsize))
     if kept < CLIMBS:
         return Effort(budget, 0, 1, visits, 1, kept, 0, 1)

@@ -27,6 +27,7 @@ class OFixingOnes(Group):
     layout = "matrix"
     symbol = "O_1({axis})"
     kind = "fixing"
+    verb = "rotate"
     orthogonal = True
     free = False
     freedom = "orthogonal"
