@@ -14,12 +14,12 @@ import quotax as qx
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
+from quotax.kernel.atoms import Application, Extreme, NamedSum, Reduction
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
 from quotax.kernel.polynomials import TooLarge, slot
 from quotax.kernel.proof import Proof, Refused, Step
-from quotax.kernel.sheet import Extreme
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
@@ -209,7 +209,7 @@ def proof_of(function, params, element, claim, inputs=None):
 
 
 def atom_of(proof, kind, number=0):
-    return [a for a in proof.algebra.atoms.made if a.kind == kind][number]
+    return [a for a in proof.algebra.atoms.made if isinstance(a.what, kind)][number]
 
 
 def scaled_claim(name="b"):
@@ -230,7 +230,7 @@ def scaled_sum():
 
 def test_an_image_with_a_stray_index_is_refused():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     stray = proof.algebra.entry(let, (Free((0, 7), H),))
     with pytest.raises(Refused, match=r"does not become what is said|has an index that it has not"):
         proof.do(Step("image", let.number, (stray,)))
@@ -241,7 +241,7 @@ def test_an_image_with_a_stray_index_is_refused():
 
 def test_an_image_is_given_once():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     proof.do(Step("inline", let.number))
     with pytest.raises(Refused, match="has an image already"):
         proof.do(Step("inline", let.number))
@@ -249,7 +249,7 @@ def test_an_image_is_given_once():
 
 def test_an_image_that_is_not_so_is_refused():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     with pytest.raises(Refused, match="does not become what is said"):
         proof.do(Step("image", let.number, (proof.entry(let.number),)))
 
@@ -262,7 +262,7 @@ def test_what_has_no_image_cannot_be_used():
 
 def test_a_rule_of_another_kind_is_refused():
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    function = atom_of(proof, "function")
+    function = atom_of(proof, Application)
     with pytest.raises(Refused, match="is no let"):
         proof.do(Step("inline", function.number))
     with pytest.raises(Refused, match="has an image already"):
@@ -298,7 +298,7 @@ def test_a_loop_is_closed_by_its_law_alone():
     with pytest.raises(Refused, match="not every carry has an image"):
         proof.do(Step("assume", 0, ()))
     proof.do(Step("assume", 0, (proof.entry(carry),)))
-    for atom in [a for a in proof.algebra.atoms.made if a.kind == "let"]:
+    for atom in [a for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]:
         proof.do(Step("inline", atom.number))
     with pytest.raises(Refused, match=r"the law of a carry of the loop at .* is not kept"):
         proof.do(Step("discharge", 0))
@@ -308,7 +308,7 @@ def test_the_law_of_a_carry_may_not_depend_on_time():
     proof, carry = carried()
     algebra, steps = proof.algebra, H.plus(1)
     time = slot(0, steps)
-    ramp = algebra.atoms.make(("iota", steps), "iota", "n", (steps,), sign="nonnegative")
+    ramp = algebra.ramp(steps)
     image = algebra.multiply(proof.entry(carry), algebra.entry(ramp, (time,)))
     with pytest.raises(Refused, match="the law of a carry depends on time"):
         proof.do(Step("assume", 0, (image,)))
@@ -330,7 +330,7 @@ def permuting(algebra, place):
 
 def test_a_reduction_in_order_is_not_permuted():
     proof = proof_of(lambda p: jnp.argmax(p["b"]) * 1.0, {"b": "h"}, PERMUTE, permuted_claim)
-    atom = atom_of(proof, "reduction")
+    atom = atom_of(proof, Reduction)
     law = Law(matrices=permuting(proof.algebra, Free((1, 0), H)))
     with pytest.raises(Refused, match="depends on the order of what it reads"):
         proof.do(Step("lemma", atom.number, laws=(law,)))
@@ -338,7 +338,7 @@ def test_a_reduction_in_order_is_not_permuted():
 
 def test_what_moves_may_not_vary_along_what_is_reduced():
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    atom = atom_of(proof, "reduction")
+    atom = atom_of(proof, Reduction)
     scale = ((proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
     with pytest.raises(Refused, match="what moves varies along"):
         proof.do(Step("lemma", atom.number, laws=(Law(scale=scale),)))
@@ -348,12 +348,12 @@ def test_a_function_does_not_commute_with_a_matrix():
     element = Element("general", None, H)
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, element, permuted_claim)
     with pytest.raises(Refused, match="does not commute with a matrix"):
-        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
 
 
 def test_the_wrong_law_is_refused():
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    number = atom_of(proof, "function").number
+    number = atom_of(proof, Application).number
     with pytest.raises(Refused, match="does not move so"):
         proof.do(Step("lemma", number, laws=(Law(),)))
     with pytest.raises(Refused, match="has 1 arguments"):
@@ -368,20 +368,20 @@ def test_a_factor_that_may_vanish_and_a_lemma_that_is_not_so_are_refused(kind, m
     law = Law(scale=((proof.algebra.atoms._known["g"].number, (I,), 1),))
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match=match):
-        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(law,), effects=(effect, None)))
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=(law,), effects=(effect, None)))
 
 
 def test_two_arguments_that_move_in_two_ways_are_refused():
     both = lambda p: jnp.maximum(p["b"], p["c"])
     proof = proof_of(both, {"b": "h", "c": "h"}, POSITIVE, scaled_claim())
-    number, g = atom_of(proof, "function").number, proof.algebra.atoms._known["g"].number
+    number, g = atom_of(proof, Application).number, proof.algebra.atoms._known["g"].number
     laws = (Law(scale=((g, (I,), 1),)), Law())
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match="no proof that"):
         proof.do(Step("lemma", number, laws=laws, effects=(effect, None)))
     proof = proof_of(both, {"b": "h", "c": "h"}, PERMUTE, permuted_claim)
     with pytest.raises(Refused, match="one argument is permuted and another is not"):
-        proof.do(Step("lemma", atom_of(proof, "function").number,
+        proof.do(Step("lemma", atom_of(proof, Application).number,
                       laws=(Law(matrices=permuting(proof.algebra, I)), Law())))  # fmt: skip
 
 
@@ -408,8 +408,8 @@ def test_a_reduction_moves_by_its_own_law_alone():
     law = Law(scale=((proof.algebra.atoms._known["g"].number, (), 1),))
     wrong = Effect(power=sp.Integer(2), words="a common positive factor comes out of it")
     with pytest.raises(Refused, match="a reduction does not move so"):
-        proof.do(Step("lemma", atom_of(proof, "reduction").number, laws=(law,), effects=(wrong, None)))
-    assert atom_of(proof, "reduction").data.law == Extreme()
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(law,), effects=(wrong, None)))
+    assert atom_of(proof, Reduction).what.law == Extreme()
 
 
 # --- forged: each proves something false unless the kernel looks at what a law is made of
@@ -431,8 +431,8 @@ def test_a_scale_at_a_bound_index():
     """`|b @ c|` is not left alone by flips of the entries of b."""
     flips = Element("sign", None, H)
     proof = proof_of(lambda p: jnp.abs(p["b"] @ p["c"]), {"b": "h", "c": "h"}, flips, scaled_claim())
-    let, function = atom_of(proof, "let"), atom_of(proof, "function")
-    term = next(iter(let.data))
+    let, function = atom_of(proof, NamedSum), atom_of(proof, Application)
+    term = next(iter(let.what.poly))
     (bound,) = proof.algebra.bound_in(term)
     law = Law(scale=((proof.algebra.atoms._known["g"].number, (bound,), 1),))
     effect = Effect(absolute=True, words="a sign does not change it")
@@ -443,8 +443,8 @@ def test_a_permutation_at_a_fixed_index():
     """`tanh(b[0])` is not left alone by permutations of b."""
     proof = proof_of(lambda p: jnp.tanh(p["b"][0]), {"b": "h"}, PERMUTE, permuted_claim)
     law = Law(matrices=permuting(proof.algebra, Fixed(Size.of(0), H)))
-    refused(proof, *(Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"),
-            Step("lemma", atom_of(proof, "function").number, laws=(law,)))  # fmt: skip
+    refused(proof, *(Step("inline", a.number) for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)),
+            Step("lemma", atom_of(proof, Application).number, laws=(law,)))  # fmt: skip
 
 
 def test_a_word_that_is_empty():
@@ -456,7 +456,7 @@ def test_a_word_that_is_empty():
 
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, PERMUTE, summed)
     law = Law(matrices=((I, (), Bound(0, H)),))
-    number = atom_of(proof, "function").number
+    number = atom_of(proof, Application).number
     try:
         proof.do(Step("lemma", number, laws=(law,)))
     except Refused:
@@ -468,8 +468,8 @@ def test_a_coefficient_of_zero():
     """Whether b is zero is not left alone where b becomes zero."""
     proof = proof_of(lambda p: jnp.where(p["b"] == 0, 1.0, 2.0), {"b": "h"}, POSITIVE, lambda *_: {"b": {}})
     effect = Effect(words="a factor does not change it")
-    lets = [Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"]
-    lemma = Step("lemma", atom_of(proof, "function").number, laws=(Law(Fraction(0)),), effects=(effect, None))
+    lets = [Step("inline", a.number) for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]
+    lemma = Step("lemma", atom_of(proof, Application).number, laws=(Law(Fraction(0)),), effects=(effect, None))
     refused(proof, lemma, *lets)
 
 
@@ -487,7 +487,7 @@ def test_a_carry_at_a_fixed_time():
     less = algebra.multiply(algebra.add(proof.entry(carry), first, -1), proof.element.entry(algebra, (), True))
     image = algebra.add(first, less)
     refused(proof, Step("assume", 0, (image,)),
-            *(Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let"),
+            *(Step("inline", a.number) for a in algebra.atoms.made if isinstance(a.what, NamedSum)),
             Step("discharge", 0))  # fmt: skip
 
 
@@ -501,10 +501,10 @@ def test_an_entry_without_its_indices():
 
     proof = proof_of(model, {"a": "1", "b": "2", "c": "2"}, number, by_a_number("a"))
     algebra, inverse = proof.algebra, number.entry(proof.algebra, (), True)
-    let = next(a for a in algebra.atoms.made if a.kind == "let" and a.slots)
+    let = next(a for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a.slots)
     bare = {((let.number, (), 1),): Fraction(1)}
     image = algebra.add(bare, algebra.multiply(algebra.add(proof.entry(let.number), bare, -1), inverse))
-    others = [Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let" and a is not let]
+    others = [Step("inline", a.number) for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a is not let]
     refused(proof, Step("image", let.number, (image,)), *others)
 
 

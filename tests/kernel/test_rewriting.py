@@ -83,7 +83,7 @@ def aimed(world, name, choose):
     if name == "normalisations":
         # e[i,j] / d[i] with d the sum, next to other factors and with indices that are used elsewhere
         (summed, _) = world.lets
-        ((term, _),) = summed.data.items()
+        ((term, _),) = summed.what.poly.items()
         e = term[0][0]
         i, j = choose(free), choose([Bound(1, K), Bound(1, K), Free((0, 1), K)])
         row = choose([i, i, choose(free)])

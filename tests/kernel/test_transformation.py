@@ -8,6 +8,7 @@ import pytest
 import sympy as sp
 
 from kernel.evaluation import Numbers, element_values
+from quotax.kernel.atoms import Parameter, Scalar
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound
 from quotax.kernel.polynomials import Algebra, Atoms, slot
@@ -45,9 +46,9 @@ class World:
         self.algebra = Algebra(self.atoms, RULES, self.element.relations(self.atoms))
         self.element.entry(self.algebra, (I, I) if self.element.is_matrix else (I,))
         make = self.atoms.make
-        self.T = make("T", "parameter", "T", (H, K))
-        self.U = make("U", "parameter", "U", (H,))
-        self.s = {sign: make(sign, "element", sign, (H,), sign=sign, moved=True) for sign in SIGNS}
+        self.T = make("T", Parameter(), "T", (H, K))
+        self.U = make("U", Parameter(), "U", (H,))
+        self.s = {sign: make(sign, Scalar(), sign, (H,), sign=sign, moved=True) for sign in SIGNS}
 
     def numbers(self, sizes):
         rng = np.random.default_rng(0)
@@ -162,7 +163,7 @@ def test_a_value_under_an_effect_is_the_function_of_the_scaled_argument(name):
     world, z = World(), sp.Symbol("z", real=True)
     algebra = world.algebra
     compute = sp.lambdify(z, function(z), "numpy")
-    value = world.atoms.make("F", "parameter", "F", (H, K))
+    value = world.atoms.make("F", Parameter(), "F", (H, K))
     for coefficient, signs in itertools.product((1, 3, -1, -2), [(), ("positive",), ("sign",), ("nonzero",)]):
         scale = tuple(f for sign in signs for f in entry(world.s[sign], I))
         kind = kind_of(algebra, Fraction(coefficient), scale)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Matrix, Scalar
 from quotax.kernel.indices import Bound, Fixed, Index, Pair
 from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule
 from quotax.kernel.rewriting import occurrences
@@ -45,14 +46,14 @@ class Element:
 
     def _atom(self, atoms: Atoms, inverted: bool = False) -> Atom:
         if inverted:
-            return atoms.make("inv(g)", "matrix", "g⁻¹", self.slots, moved=True)
+            return atoms.make("inv(g)", Matrix(), "g⁻¹", self.slots, moved=True)
         copies = (0,) if self.each is not None else ()
         first = len(copies)
         rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
         if self.kind == "permutation":
             rows = (((*copies, first), (first + 1,), True), ((*copies, first + 1), (first,), True))
-        kind = "matrix" if self.is_matrix else "element"
-        return atoms.make("g", kind, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
+        what = Matrix() if self.is_matrix else Scalar()
+        return atoms.make("g", what, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
 
     def relations(self, atoms: Atoms) -> tuple[Rule, ...]:
         """The relations between the entries of the element, whose atoms are made here."""
@@ -66,9 +67,9 @@ class Element:
         half = self.axis.over(2) if self.kind == "complex" and self.axis is not None else None
         if half is not None:
             slots = (*((self.each,) if self.each is not None else ()), half)
-            real = atoms.make("re g", "element", "a", slots, moved=True)
-            imaginary = atoms.make("im g", "element", "b", slots, moved=True)
-            norm = atoms.make("1/|g|^2", "element", "|g|⁻²", slots, moved=True, sign="positive")
+            real = atoms.make("re g", Scalar(), "a", slots, moved=True)
+            imaginary = atoms.make("im g", Scalar(), "b", slots, moved=True)
+            norm = atoms.make("1/|g|^2", Scalar(), "|g|⁻²", slots, moved=True, sign="positive")
             mine = {g.number: False, inverse.number: True}
             out.append(lambda algebra, factors: self._opened(algebra, factors, mine, (real, imaginary, norm)))
             out.append(lambda algebra, factors: _modulus(algebra, factors, real, imaginary, norm))

@@ -18,13 +18,10 @@ from typing import Any
 from sympy import integer_nthroot
 
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom, Atoms, Delta, Extent, Factor, Poly, Ramp, Rational, Term
 from quotax.kernel.indices import Bound, Free, Index
 from quotax.kernel.sizes import Size
 
-Factor = tuple[int, tuple[Index, ...], Any]
-"""(number of the atom, its indices, power)."""
-Term = tuple[Factor, ...]
-Poly = dict[Term, Fraction]
 Rewritten = tuple[Fraction, list[Factor], tuple[Index, ...]]
 """Coefficient, factors, and the bound indices whose sums were carried out."""
 Rule = Callable[["Algebra", list[Factor]], "list[Rewritten] | None"]
@@ -39,49 +36,6 @@ UNIT: Poly = {(): Fraction(1)}
 
 class TooLarge(Exception):
     """A polynomial would have too many terms to be compared."""
-
-
-@dataclass(frozen=True, eq=False)
-class Atom:
-    """One tensor. `sign` is what is known of every entry; `moved` says that it is, or is made of, the group element.
-
-    `rows` lists selections: triples `(rows, columns, total)` of slots such that for each value of the rows at most one
-    value of the columns has entry 1 and all others have 0; `total` says that there always is one.
-    """
-
-    number: int
-    kind: str
-    name: str
-    slots: tuple[Size, ...]
-    sign: str = "real"
-    moved: bool = False
-    rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
-    data: Any = None
-
-
-class Atoms:
-    """A supply of atoms: one for each way to make one."""
-
-    def __init__(self, made: Iterable[Atom] = (), known: Mapping[Any, Atom] | None = None) -> None:
-        """Empty, or with what another supply has made."""
-        self.made: list[Atom] = list(made)
-        self._known: dict[Any, Atom] = dict(known or {})
-
-    def fork(self) -> Atoms:
-        """A supply that starts with all that this one has made."""
-        return Atoms(self.made, self._known)
-
-    def make(self, key: Any, kind: str, name: str, slots: Sequence[Size], **facts: Any) -> Atom:
-        """The atom made in this way, made once."""
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Atom(len(self.made), kind, name, tuple(slots), **facts)
-            self.made.append(found)
-        return found
-
-    def __getitem__(self, number: int) -> Atom:
-        """The atom of this number."""
-        return self.made[number]
 
 
 @dataclass(eq=False)
@@ -103,7 +57,7 @@ class Algebra:
 
     def delta(self, left: Index, right: Index) -> Factor:
         """The Kronecker delta of two indices of one extent."""
-        made = self.atoms.make(("delta", left.extent), "delta", "δ", (left.extent, left.extent), sign="boolean")
+        made = self.atoms.make(("delta", left.extent), Delta(), "δ", (left.extent, left.extent), sign="boolean")
         return (made.number, (left, right), 1)
 
     def size(self, size: Size) -> Poly:
@@ -113,7 +67,7 @@ class Algebra:
             factors = []
             for symbol, power in monomial:
                 sign = "positive" if symbol.isidentifier() else "real"
-                made = self.atoms.make(("size", symbol), "size", f"|{symbol}|", (), sign=sign, data=symbol)
+                made = self.atoms.make(("size", symbol), Extent(symbol), f"|{symbol}|", (), sign=sign)
                 factors.append((made.number, (), power))
             out = self.add(out, self.normal(Fraction(coefficient), factors))
         return out
@@ -126,8 +80,15 @@ class Algebra:
         exact = _exact_root(value, power.denominator)
         if exact is not None:
             return {(): exact**power.numerator}
-        made = self.atoms.make(("rational", value), "rational", str(value), (), sign="positive", data=value)
-        return self.normal(1, [(made.number, (), power)])
+        return self.normal(1, [(self.rational(value).number, (), power)])
+
+    def rational(self, value: Fraction) -> Atom:
+        """A positive rational of which roots are taken."""
+        return self.atoms.make(("rational", value), Rational(value), str(value), (), sign="positive")
+
+    def ramp(self, extent: Size) -> Atom:
+        """The ramp along an extent."""
+        return self.atoms.make(("iota", extent), Ramp(), "n", (extent,), sign="nonnegative")
 
     # --- arithmetic
 

@@ -22,12 +22,14 @@ from typing import Any, Literal
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Extreme, Function, What
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, slot
 from quotax.kernel.rewriting import RULES
-from quotax.kernel.sheet import Extreme, Function, Loop, Sheet, definitions, named_sum, node, reduced
+from quotax.kernel.sheet import Loop, Sheet, definitions, named_sum, node, reduced
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import (
     Effect,
@@ -47,8 +49,6 @@ from quotax.kernel.transformation import (
 Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 """Decides identities of expressions in real symbols."""
 
-_OWN = ("input", "tokens", "const", "number", "iota", "size", "delta", "rational", "infinite", "window", "order")
-"""Kinds of atoms that no action moves."""
 Z = sp.Symbol("z0", real=True)
 """The first argument of every function."""
 _DEPTH = 4
@@ -126,9 +126,9 @@ class Proof:
         if number in self.images:
             return self.images[number]
         atom = self.algebra.atoms[number]
-        if atom.kind in _OWN:
+        if isinstance(atom.what, kinds.Unmoved):
             return self.entry(number)
-        if atom.kind == "selection" and self.moved(atom.data) == self.plain(atom.data):
+        if isinstance(atom.what, kinds.Selection) and self.moved(atom.what.poly) == self.plain(atom.what.poly):
             return self.entry(number)
         raise Refused(f"nothing says how {atom.name} moves")
 
@@ -215,14 +215,12 @@ class Proof:
     def written_out(self, poly: Poly, most: int = 64) -> Poly:
         """The polynomial with the definitions of its named sums written out, the last made first, while it is short."""
         while poly and len(poly) <= most:
-            named = [
-                f[0] for term in poly for f in term
-                if self.algebra.atoms[f[0]].kind == "let" and f[2] == int(f[2]) and f[2] > 0
-            ]  # fmt: skip
+            found = {number for term in poly for number, _, power in term if power == int(power) and power > 0}
+            named = {n: what.poly for n in found if isinstance(what := self.algebra.atoms[n].what, kinds.NamedSum)}
             if not named:
                 break
             last = max(named)
-            poly = self._substituted(poly, lambda n, last=last: self.algebra.atoms[n].data if n == last else None)
+            poly = self._substituted(poly, {last: named[last]}.get)
         return poly
 
     # --- steps
@@ -236,15 +234,14 @@ class Proof:
         if atom.number in self.images:
             raise Refused(f"{atom.name} has an image already")
         if step.rule == "inline":
-            self._needs(atom, "let")
-            self._moves(atom, self.moved(atom.data))
-            self.inlined[atom.number] = self.plain(atom.data)
+            definition = self._definition(atom)
+            self._moves(atom, self.moved(definition))
+            self.inlined[atom.number] = self.plain(definition)
         elif step.rule == "image":
-            self._needs(atom, "let")
+            definition = self._definition(atom)
             (image,) = step.image
-            definition = self.plain(atom.data)
-            stated = self._substituted(image, lambda n: definition if n == atom.number else None)
-            if not self.same(stated, self.moved(atom.data)):
+            stated = self._substituted(image, {atom.number: self.plain(definition)}.get)
+            if not self.same(stated, self.moved(definition)):
                 raise Refused(f"{atom.name} does not become what is said")
             self._moves(atom, image)
         elif step.rule == "congruence":
@@ -294,36 +291,38 @@ class Proof:
                 size = size.raised(axis, int(least) - 1)
         return size
 
-    def _needs(self, atom: Atom, kind: str) -> None:
-        if atom.kind != kind:
-            raise Refused(f"{atom.name} is no {kind}")
+    def _definition(self, atom: Atom) -> Poly:
+        """The polynomial that a named sum is."""
+        if not isinstance(atom.what, kinds.NamedSum):
+            raise Refused(f"{atom.name} is no let")
+        return atom.what.poly
 
     def _congruent(self, atom: Atom) -> Poly:
         """The function of the images of its arguments."""
         algebra = self.algebra
-        if atom.kind == "let":
-            return named_sum(algebra, self.moved(atom.data)) if self.moved(atom.data) else {}
-        if atom.kind == "function":
-            function, args, boolean = atom.data
-            return node(algebra, function, [self.moved(a) for a in args], boolean)
-        if atom.kind == "reduction":
-            made = atom.data
-            new = [slot(len(atom.slots) - len(made.new) + k, e) for k, e in enumerate(made.new)]
-            image = self.moved(made.definition)
-            return reduced(algebra, image, made.touched, new, made.law, made.name, made.settings,
-                           atom.sign == "boolean")  # fmt: skip
-        raise Refused(f"{atom.name} is no function")
+        match atom.what:
+            case kinds.NamedSum(poly):
+                return named_sum(algebra, image) if (image := self.moved(poly)) else {}
+            case kinds.Application(function, args, boolean):
+                return node(algebra, function, [self.moved(a) for a in args], boolean)
+            case kinds.Reduction(name, settings, law, touched, extents, definition):
+                new = [slot(len(atom.slots) - len(extents) + k, e) for k, e in enumerate(extents)]
+                image = self.moved(definition)
+                return reduced(algebra, image, touched, new, law, name, settings, atom.sign == "boolean")
+            case _:
+                raise Refused(f"{atom.name} is no function")
 
     def arguments(self, atom: Atom, composed: int) -> tuple[sp.Expr | None, tuple[sp.Symbol, ...], list[Poly]]:
         """The function that an atom is of its arguments; composed, of the entries that its arguments are made of."""
-        if atom.kind == "reduction":
-            return None, (Z,), [atom.data.definition]
-        if atom.kind == "let" and composed:
-            function, args = Function(Z, (Z,), atom.name), (atom.data,)
-        elif atom.kind == "function":
-            function, args, _ = atom.data
-        else:
-            raise Refused(f"{atom.name} is no function")
+        match atom.what:
+            case kinds.Reduction():
+                return None, (Z,), [atom.what.definition]
+            case kinds.NamedSum(poly) if composed:
+                function, args = Function(Z, (Z,), atom.name), (poly,)
+            case kinds.Application(function, args, _):
+                pass
+            case _:
+                raise Refused(f"{atom.name} is no function")
         if not composed:
             return function.expression, function.symbols, list(args)
         leaves: dict[tuple[int, tuple[Index, ...]], sp.Symbol] = {}
@@ -358,25 +357,25 @@ class Proof:
         sums: bool,
     ) -> sp.Expr | None:  # fmt: skip
         """A function, or a named sum of few entries, as an expression in what it is made of."""
-        atom = self.algebra.atoms[number]
-        if atom.kind == "let" and (sums or self._chooses(atom)):
-            if any(self.algebra.bound_in(t) for t in atom.data) or len(atom.data) > 6:
+        what = self.algebra.atoms[number].what
+        if isinstance(what, kinds.NamedSum) and (sums or self._chooses(what.poly)):
+            if any(self.algebra.bound_in(t) for t in what.poly) or len(what.poly) > 6:
                 return None
-            return self._written(self.algebra.at(atom.data, at), leaves, depth + 1, sums)
-        if atom.kind != "function":
+            return self._written(self.algebra.at(what.poly, at), leaves, depth + 1, sums)
+        if not isinstance(what, kinds.Application):
             return None
-        function, args, _ = atom.data
+        function = what.function
         before = dict(leaves)
-        inner = [self._written(self.algebra.at(a, at), leaves, depth + 1, sums) for a in args]
+        inner = [self._written(self.algebra.at(a, at), leaves, depth + 1, sums) for a in what.arguments]
         if any(e is None for e in inner):
             leaves.clear()
             leaves.update(before)
             return None
         return function.expression.xreplace(dict(zip(function.symbols, inner, strict=True)))
 
-    def _chooses(self, atom: Atom) -> bool:
+    def _chooses(self, poly: Poly) -> bool:
         """Whether a sum is a choice written out: it has a truth value in it."""
-        return any(self.algebra.atoms[n].sign == "boolean" for term in atom.data for n, _, _ in term)
+        return any(self.algebra.atoms[n].sign == "boolean" for term in poly for n, _, _ in term)
 
     def _lemma(self, atom: Atom, step: Step) -> Poly:
         """The image that a lemma gives, once every argument is seen to move by its law."""
@@ -390,9 +389,11 @@ class Proof:
             if not self.same(applied(algebra, law, self.plain(arg), shifted=True), self.moved(arg)):
                 raise Refused(f"an argument of {atom.name} does not move so")
         merged: tuple[Index, ...] = ()
-        if atom.kind == "reduction":
-            merged = atom.data.touched
-            if atom.data.law.ordered and any(i in merged for law in step.laws for i, _, _ in law.matrices):
+        made = atom.what
+        rule = None if step.composed else own_law(made)
+        if isinstance(made, kinds.Reduction):
+            merged = made.touched
+            if made.law.ordered and any(i in merged for law in step.laws for i, _, _ in law.matrices):
                 raise Refused(f"{atom.name} depends on the order of what it reads")
             if any(touches(algebra, law, merged) for law in step.laws):
                 raise Refused(f"what moves varies along what {atom.name} reads")
@@ -413,12 +414,11 @@ class Proof:
         if len(factors) > 1 or any(s != shifts[0] for s in shifts):
             raise Refused("two arguments move in two ways")
         kept = tuple(words[i] for i in words if i not in merged)
-        if atom.kind == "reduction" and atom.data.law.follows:
+        if isinstance(made, kinds.Reduction) and made.law.follows:
             # the place of an entry moves with the entry
             new = slot(len(atom.slots) - 1, atom.slots[-1])
             kept += tuple((new, tuple(renamed(w, {i: new})), end) for i, w, end in words.values() if i in merged)
         out = applied(algebra, Law(matrices=kept), self.entry(atom.number)) if kept else self.entry(atom.number)
-        rule = None if step.composed else atom.data.law if atom.kind == "reduction" else atom.data[0].law
         if factors:
             (factor,) = factors
             kind = kind_of(algebra, *factor)
@@ -560,6 +560,13 @@ class Proof:
             return not self.written_out(difference)
         except TooLarge:
             return False
+
+
+def own_law(what: What) -> Extreme | None:
+    """How a reduction behaves, or a function that no formula describes."""
+    if isinstance(what, kinds.Reduction):
+        return what.law
+    return what.function.law if isinstance(what, kinds.Application) else None
 
 
 def extreme_effect(rule: Extreme, kind: str) -> Effect | None:

@@ -14,7 +14,9 @@ from typing import Any
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom
 from quotax.kernel.indices import Bound, Index
 from quotax.kernel.polynomials import Algebra, Factor, Poly, key_of, renamed
 
@@ -174,7 +176,7 @@ def magnitude(algebra: Algebra, atom: int) -> int:
     """The absolute value of an entry that may be negative."""
     base = algebra.atoms[atom]
     made = algebra.atoms.make(
-        ("abs", atom), "abs", f"|{base.name}|", base.slots, sign="positive", moved=base.moved, data=atom
+        ("abs", atom), kinds.Magnitude(atom), f"|{base.name}|", base.slots, sign="positive", moved=base.moved
     )
     return made.number
 
@@ -187,8 +189,8 @@ def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
         labels = algebra.free_in(single)
         definition = algebra.in_slots(single, labels)
         made = algebra.atoms.make(
-            ("exp", key_of(definition)), "exp", "exp", [i.extent for i in labels],
-            sign="positive", moved=True, data=definition,
+            ("exp", key_of(definition)), kinds.Exponential(definition), "exp", [i.extent for i in labels],
+            sign="positive", moved=True,
         )  # fmt: skip
         factors.append((made.number, tuple(labels), coefficient * Fraction(str(rate))))
     return algebra.normal(1, factors)
@@ -199,20 +201,24 @@ def logarithm(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor]) 
     out: Poly = {}
     if abs(coefficient) != 1:
         value = abs(coefficient)
-        made = algebra.atoms.make(("log of", value), "number", f"log {value}", (), data=value)
+        made = algebra.atoms.make(("log of", value), kinds.Real(sp.log(sp.Rational(str(value)))), f"log {value}", ())
         out = algebra.entry(made, ())
     for number, at, power in scale:
         atom = algebra.atoms[number]
         if atom.sign == "sign":
             continue
-        if atom.kind == "exp":
+        if isinstance(atom.what, kinds.Exponential):
             return None
-        if atom.kind == "abs":  # |g| is as large as g
-            number = atom.data
-            atom = algebra.atoms[number]
-        made = algebra.atoms.make(("log", number), "log", f"log|{atom.name}|", atom.slots, moved=True, data=number)
-        out = algebra.add(out, algebra.entry(made, at), power)
+        if isinstance(atom.what, kinds.Magnitude):  # |g| is as large as g
+            number = atom.what.of
+        out = algebra.add(out, algebra.entry(log_magnitude(algebra, number), at), power)
     return out
+
+
+def log_magnitude(algebra: Algebra, atom: int) -> Atom:
+    """The logarithm of the absolute value of an entry."""
+    base = algebra.atoms[atom]
+    return algebra.atoms.make(("log", atom), kinds.Logarithm(atom), f"log|{base.name}|", base.slots, moved=True)
 
 
 def fraction(value: Any) -> Fraction:
@@ -222,7 +228,8 @@ def fraction(value: Any) -> Fraction:
 
 def permutes(algebra: Algebra, word: Sequence[Factor]) -> bool:
     """Whether a word is made of permutations of the group: every row and every column selects one entry."""
-    return all(algebra.atoms[f[0]].kind == "matrix" and algebra.atoms[f[0]].rows and f[2] == 1 for f in word)
+    found = [(algebra.atoms[number], power) for number, _, power in word]
+    return all(isinstance(atom.what, kinds.Matrix) and atom.rows and power == 1 for atom, power in found)
 
 
 def leads(word: Sequence[Factor], start: Index, end: Index) -> bool:

@@ -10,6 +10,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws import NoLaw
+from quotax.kernel.atoms import Real
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
@@ -75,7 +76,7 @@ class _Reader:
             return {(): value} if value else {}
         if expression.is_number:
             sign = "positive" if expression.is_positive else "real"
-            made = algebra.atoms.make(("real", expression), "number", str(expression), (), sign=sign)
+            made = algebra.atoms.make(("real", expression), Real(expression), str(expression), (), sign=sign)
             return algebra.entry(made, ())
         if isinstance(expression, sp.Symbol):
             return self.array(expression.name, ())

@@ -15,13 +15,15 @@ from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, o
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.tensors import NoLaw, Tensor
 from quotax.interpret.laws.writing import OPEN, Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Poly, Term, rational, sign_of
+from quotax.kernel.atoms import Atom
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, Term, rational, sign_of
 from quotax.kernel.sheet import Function, Guard, definitions, named_sum, node
 
 _POWERS = 4
 """Whole powers up to this are multiplied out."""
-_COUNTING = ("iota", "tokens", "size", "delta", "selection", "const")
+_COUNTING = (kinds.Ramp, kinds.Tokens, kinds.Extent, kinds.Delta, kinds.Selection, kinds.Constant)
 """Kinds of atoms that positions are made of."""
 
 
@@ -42,7 +44,7 @@ def counts(eqn: Eqn, args: Sequence[Any]) -> bool:
             for term in arg.poly:
                 for number, _, _ in term:
                     atom = eqn.algebra.atoms[number]
-                    if atom.kind not in _COUNTING and atom.sign != "boolean":
+                    if not isinstance(atom.what, _COUNTING) and atom.sign != "boolean":
                         return False
     eqn.writer.notes["integer arithmetic on positions does not overflow"] = None
     return True
@@ -164,13 +166,13 @@ def _flat(algebra: Algebra, poly: Poly) -> bool:
     while waiting:
         for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
             seen.add(number)
-            atom = algebra.atoms[number]
-            if atom.kind == "function" and atom.data[0].law is None:
-                expression = atom.data[0].expression
+            what = algebra.atoms[number].what
+            if isinstance(what, kinds.Application) and what.function.law is None:
+                expression = what.function.expression
                 flat = expression.has(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling, sp.sign, AppliedUndef)
-                if flat and _varies(algebra, atom.data[1]):
+                if flat and _varies(algebra, what.arguments):
                     return True
-            waiting += definitions(atom)
+            waiting += definitions(algebra.atoms[number])
     return False
 
 
@@ -178,15 +180,16 @@ def _selects(algebra: Algebra, poly: Poly) -> bool:
     """Whether every term has a factor that is zero at some of its places: a delta, a selection, a constant's zeros."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        if len(term) == 1 and algebra.atoms[term[0][0]].kind == "let":
-            return _selects(algebra, algebra.atoms[term[0][0]].data)
+        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
+        if isinstance(what, kinds.NamedSum):
+            return _selects(algebra, what.poly)
     return all(any(_has_zeros(algebra.atoms[n]) and _unsummed(at) for n, at, _ in term) for term in poly)
 
 
 def _has_zeros(atom: Atom) -> bool:
-    if atom.kind in ("delta", "selection", "order", "window"):
+    if isinstance(atom.what, kinds.Delta | kinds.Selection | kinds.Order | kinds.Window):
         return True
-    return atom.kind == "const" and bool(np.any(np.asarray(atom.data) == 0))
+    return isinstance(atom.what, kinds.Constant) and bool(np.any(atom.what.array == 0))
 
 
 def _unsummed(at: Sequence[ix.Index]) -> bool:
@@ -200,7 +203,7 @@ def _varies(algebra: Algebra, polys: Sequence[Poly]) -> bool:
         for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
             seen.add(number)
             atom = algebra.atoms[number]
-            if atom.kind in ("parameter", "carry") or (atom.kind == "input" and atom.sign != "boolean"):
+            if isinstance(atom.what, kinds.Parameter | kinds.Carry | kinds.Input) and atom.sign != "boolean":
                 return True
             waiting += definitions(atom)
     return False
@@ -210,13 +213,13 @@ def _never_zero(algebra: Algebra, poly: Poly) -> bool:
     """Whether it is `where(m == 0, c, m)` with a number c that is not zero."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        if len(term) != 1 or algebra.atoms[term[0][0]].kind != "let":
-            return False
-        return _never_zero(algebra, algebra.at(algebra.atoms[term[0][0]].data, term[0][1]))
+        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
+        return isinstance(what, kinds.NamedSum) and _never_zero(algebra, algebra.at(what.poly, term[0][1]))
     for term, number in poly.items():
-        if len(term) != 1 or algebra.atoms[term[0][0]].kind != "function":
+        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
+        if not isinstance(what, kinds.Application):
             continue
-        function, args, _ = algebra.atoms[term[0][0]].data
+        function, args = what.function, what.arguments
         if function.name != "eq" or len(args) != 1 or function.expression.subs(function.symbols[0], 0) != 1:
             continue
         chosen: Poly = {term: UNIT[()]}

@@ -15,6 +15,7 @@ from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, tok
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational
 from quotax.kernel.sheet import Extreme, Function, Guard, definitions, node
@@ -67,9 +68,8 @@ def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 def _infinite(algebra: Algebra, poly: Poly) -> bool:
     """Whether an infinite constant stands in a polynomial itself; under a mask it is not looked for."""
-    return any(
-        algebra.atoms[n].kind == "infinite" or algebra.atoms[n].name == "mask" for term in poly for n, _, _ in term
-    )
+    atoms = [algebra.atoms[number] for term in poly for number, _, _ in term]
+    return any(isinstance(atom.what, kinds.Infinite) or atom.name == "mask" for atom in atoms)
 
 
 # --- comparisons and choices
@@ -157,7 +157,7 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     if len(ramp) != 1:
         return None
     ((term, coefficient),) = ramp.items()
-    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "iota":
+    if coefficient != 1 or len(term) != 1 or not isinstance(algebra.atoms[term[0][0]].what, kinds.Ramp):
         return None
     column = term[0][1][0]
     token = token_of(algebra, poly)
@@ -165,7 +165,7 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
         return None if any(column in tuple(ix.parts(i)) for i in token[1]) else token_selection(algebra, token, column)
     if len(poly) == 1:
         ((other, c),) = poly.items()
-        if c == 1 and len(other) == 1 and algebra.atoms[other[0][0]].kind == "iota":
+        if c == 1 and len(other) == 1 and isinstance(algebra.atoms[other[0][0]].what, kinds.Ramp):
             there = other[0][1][0]
             if there.extent == column.extent:
                 return algebra.normal(1, [algebra.delta(there, column)])
@@ -235,14 +235,14 @@ def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[G
 
 def _fixed(algebra: Algebra, poly: Poly) -> bool:
     """Whether a predicate is made of positions and constants alone."""
-    kinds = ("iota", "size", "delta", "const", "rational", "number", "input", "tokens")
+    given = kinds.Ramp | kinds.Extent | kinds.Delta | kinds.Constant | kinds.Rational | kinds.Real
     waiting = [poly]
     while waiting:
         for term in waiting.pop():
             for number, _, _ in term:
                 atom = algebra.atoms[number]
                 inner = definitions(atom)
-                if not inner and atom.kind not in kinds:
+                if not inner and not isinstance(atom.what, given | kinds.Input | kinds.Tokens):
                     return False
                 waiting += inner
     return True

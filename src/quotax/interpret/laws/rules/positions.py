@@ -13,10 +13,12 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.reindexing import at_index, embedded, merged, picked, renumbered
 from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom, Extreme, Factor
 from quotax.kernel.indices import Fixed, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly
-from quotax.kernel.sheet import Extreme, definitions, reduced
+from quotax.kernel.polynomials import UNIT, Algebra, Poly
+from quotax.kernel.sheet import definitions, reduced
 from quotax.kernel.sizes import ONE, ZERO, Size
 
 
@@ -31,9 +33,9 @@ def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
             atom = algebra.atoms[number]
             if power != int(power) or power < 1:
                 return None
-            if atom.kind == "size":
+            if isinstance(atom.what, kinds.Extent):
                 for _ in range(int(power)):
-                    size = size.times(Size.of(atom.data))
+                    size = size.times(Size.of(atom.what.symbol))
             elif (reach := _reach(atom, at)) is not None and power == 1 and not varies:
                 varies, last = True, reach
             else:
@@ -52,13 +54,15 @@ def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
 
 def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
     """The largest value of a ramp, of tokens or of the place of a maximum; the least is zero."""
-    if atom.kind == "iota":
-        return at[0].extent.minus(1)
-    if atom.kind == "tokens":
-        return atom.data.minus(1)
-    if atom.kind == "reduction" and atom.data.name in ("argmax", "argmin"):
-        return tensors.whole([i.extent for i in atom.data.touched]).minus(1)
-    return None
+    match atom.what:
+        case kinds.Ramp():
+            return at[0].extent.minus(1)
+        case kinds.Tokens(below):
+            return below.minus(1)
+        case kinds.Reduction(name="argmax" | "argmin", touched=touched):
+            return tensors.whole([i.extent for i in touched]).minus(1)
+        case _:
+            return None
 
 
 def as_size(algebra: Algebra, poly: Poly) -> Size | None:
@@ -75,10 +79,10 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
     start: Poly = {}
     ramp: tuple[int, Index] | None = None
     for term, coefficient in poly.items():
-        own = [f for f in term if algebra.atoms[f[0]].kind in ("iota", "tokens", "reduction")]
+        own = [f for f in term if isinstance(algebra.atoms[f[0]].what, kinds.Ramp | kinds.Tokens | kinds.Reduction)]
         if not own:
             start[term] = coefficient
-        elif len(term) > 1 or algebra.atoms[own[0][0]].kind != "iota" or ramp is not None:
+        elif len(term) > 1 or not isinstance(algebra.atoms[own[0][0]].what, kinds.Ramp) or ramp is not None:
             return None
         else:
             ramp = (int(coefficient), own[0][1][0])
@@ -95,16 +99,17 @@ def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
     ((term, coefficient),) = poly.items()
     if coefficient != 1 or len(term) != 1 or term[0][2] != 1:
         return None
-    return term[0] if algebra.atoms[term[0][0]].kind == "tokens" else None
+    return term[0] if isinstance(algebra.atoms[term[0][0]].what, kinds.Tokens) else None
 
 
 def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
     """`[token = column]`: a selection whose rows are the token's indices, total when the extent is the token's own."""
     number, at, _ = factor
     atom = algebra.atoms[number]
+    assert isinstance(atom.what, kinds.Tokens)
     poly: Poly = {((number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
     made = selection(algebra, ("one hot", number, column.extent), f"[{atom.name}=·]", atom.slots, column.extent, poly,
-                     total=atom.data == column.extent)  # fmt: skip
+                     total=atom.what.below == column.extent)  # fmt: skip
     return algebra.entry(made, (*at, column))
 
 
@@ -112,7 +117,7 @@ def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size:
     """`[poly = column]`: for each value of the rows at most one column."""
     count = len(rows)
     facts: dict[str, Any] = {"sign": "boolean", "rows": ((tuple(range(count)), (count,), total),)}
-    return algebra.atoms.make(key, "selection", name, [*rows, size], data=poly, **facts)
+    return algebra.atoms.make(key, kinds.Selection(poly), name, [*rows, size], **facts)
 
 
 def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
@@ -120,7 +125,7 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
-        if algebra.atoms[factor[0]].data != column.extent:
+        if algebra.atoms[factor[0]].what != kinds.Tokens(column.extent):
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
     place_of = top_place(eqn, poly, column)
@@ -142,11 +147,16 @@ def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     if len(poly) != 1:
         return None
     ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "reduction":
+    if coefficient != 1 or len(term) != 1:
         return None
     number, at, _ = term[0]
-    made = algebra.atoms[number].data
-    if made.name not in ("argmax", "argmin") or len(made.touched) != 1 or made.touched[0].extent != column.extent:
+    made = algebra.atoms[number].what
+    if (
+        not isinstance(made, kinds.Reduction)
+        or made.name not in ("argmax", "argmin")
+        or len(made.touched) != 1
+        or made.touched[0].extent != column.extent
+    ):
         return None
     if not _without_ties(algebra, made.definition, made.touched[0]):
         return None
@@ -166,18 +176,17 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     """
     if along not in algebra.free_in(poly):
         return False
+    smooth = kinds.Parameter | kinds.Input | kinds.NamedSum | kinds.Real | kinds.Extent | kinds.Rational
     waiting = [poly]
     while waiting:
         for term in waiting.pop():
             for number, _, _ in term:
                 atom = algebra.atoms[number]
-                if atom.kind == "function":
-                    function = atom.data[0]
+                if isinstance(atom.what, kinds.Application):
+                    function = atom.what.function
                     if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
                         return False
-                elif atom.kind not in ("parameter", "input", "let", "number", "size", "rational") or (
-                    atom.sign == "boolean"
-                ):
+                elif not isinstance(atom.what, smooth) or atom.sign == "boolean":
                     return False
                 waiting += definitions(atom)
     return True
