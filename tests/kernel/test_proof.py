@@ -7,13 +7,16 @@ from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import sympy as sp
 
 import quotax as qx
+from kernel.evaluation import Numbers
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
+from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Application, Extreme, NamedSum, Reduction
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
@@ -534,3 +537,125 @@ def test_data_may_not_name_an_index_that_there_is_none_of(index):
     except Refused:
         return
     pytest.fail("an index out of bounds was read")
+
+
+SHIFTS = Element("vector", None, H)
+
+
+def test_two_arguments_that_are_shifted_by_two_numbers():
+    """`max(b + g, c + 2 g)` is no `max(b, c) + g`."""
+
+    def shifted(algebra, numbers, g):
+        own = {name: algebra.normal(1, [(numbers[name], (I,), 1)]) for name in "bc"}
+        return {"b": algebra.add(own["b"], g((I,))), "c": algebra.add(own["c"], g((I,)), 2)}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, SHIFTS, shifted)
+    shift = SHIFTS.entry(proof.algebra, (I,))
+    laws = (Law(shift=shift), Law(shift=proof.algebra.scale(shift, 2)))
+    effect = Effect(shift=sp.Integer(1), words="it moves along")
+    with pytest.raises(Refused, match="two arguments move in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws, effects=(None, effect)))
+
+
+def test_two_arguments_that_are_multiplied_by_two_numbers():
+    """`max(g b, 2 g c)` is no `g max(b, c)`."""
+
+    def scaled(algebra, numbers, g):
+        own = {name: algebra.multiply(algebra.normal(1, [(numbers[name], (I,), 1)]), g((I,))) for name in "bc"}
+        return {"b": own["b"], "c": algebra.scale(own["c"], 2)}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, POSITIVE, scaled)
+    scale = ((proof.algebra.atoms._known["g"].number, (I,), 1),)
+    effect = Effect(power=sp.Integer(1), words="it is homogeneous")
+    laws = (Law(scale=scale), Law(Fraction(2), scale))
+    with pytest.raises(Refused, match="two arguments move in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws, effects=(effect, None)))
+
+
+def test_two_arguments_that_are_permuted_in_two_ways():
+    """`max(P b, P' c)` is no permutation of `max(b, c)`."""
+
+    def twice(algebra, numbers, g):
+        j = Free((-3, 1), H)
+        rows = {"b": g((I, j)), "c": g((j, I))}
+        return {n: algebra.multiply(r, algebra.normal(1, [(numbers[n], (j,), 1)]), [j]) for n, r in rows.items()}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, PERMUTE, twice)
+    g, end = proof.algebra.atoms._known["g"].number, Bound(0, H)
+    laws = tuple(Law(matrices=((I, ((g, at, 1),), end),)) for at in ((I, end), (end, I)))
+    with pytest.raises(Refused, match="two arguments are permuted in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws))
+
+
+def test_a_shift_that_varies_along_what_is_reduced():
+    """`max_i (b_i + g_i)` is no `max_i b_i + g_i`."""
+    plus = lambda algebra, numbers, g: {"b": algebra.add(algebra.normal(1, [(numbers["b"], (I,), 1)]), g((I,)))}
+    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, SHIFTS, plus)
+    touched = Free((1, 0), H)
+    effect = Effect(shift=sp.Integer(1), words="of a common shift, it moves along")
+    law = Law(shift=SHIFTS.entry(proof.algebra, (touched,)))
+    with pytest.raises(Refused, match="what moves varies along"):
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(law,), effects=(None, effect)))
+
+
+@pytest.mark.parametrize(("image", "power"), [("b * b", -1), ("s * b", Fraction(1, 2)), ("b + 1", -1), ("-b", -1),
+                                              ("-4 * b", Fraction(1, 2)), ("-2 * b", -1), ("s * b", -2)])  # fmt: skip
+def test_a_power_of_a_monomial_is_its_value_or_is_not_said(image, power):
+    """`(alpha T)^p = alpha^p T^p` where that is so: T occurs once, to the first power, and roots are of positives."""
+    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, Element("sign", None, H), lambda *_: {})
+    algebra, number = proof.algebra, proof.sheet.parameters["b"]
+    b, s = proof.entry(number), proof.element.entry(algebra, (I,))
+    poly = {"b * b": lambda: algebra.multiply(b, b), "s * b": lambda: algebra.multiply(s, b),
+            "b + 1": lambda: algebra.add(b, {(): Fraction(1)}), "-b": lambda: algebra.scale(b, -1),
+            "-4 * b": lambda: algebra.scale(b, -4), "-2 * b": lambda: algebra.scale(b, -2)}[image]()  # fmt: skip
+    found = proof._monomial_power(number, poly, power)
+    values = {"b": np.array([0.7, 1.3]), "c": np.ones(2)}
+    numbers = Numbers(algebra.atoms, {"h": 2}, values, given={algebra.atoms._known["g"].number: [-1.0, 1.0]})
+    assert (found is None) == (image in ("b * b", "b + 1") or (power == Fraction(1, 2)))
+    if found is not None:
+        np.testing.assert_allclose(numbers.poly(found, [I]), numbers.poly(poly, [I]) ** float(power), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["permutation", "orthogonal"])
+@pytest.mark.parametrize("image", ["g T", "g g T", "T g' row", "g T^2", "2 g T", "g T + T", "g_ii T", "s T"])
+def test_only_a_permuted_entry_is_one(image, kind):
+    """What a guard asks: `T'` is `T` at places that are a permutation of its own."""
+    element = Element(kind, None, H)
+    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, element, lambda *_: {})
+    algebra, number = proof.algebra, proof.sheet.parameters["b"]
+    g, j, k = algebra.atoms._known["g"].number, Bound(0, H), Bound(1, H)
+    poly = {
+        "g T": [(1, [(g, (I, j), 1), (number, (j,), 1)])],
+        "g g T": [(1, [(g, (I, k), 1), (g, (k, j), 1), (number, (j,), 1)])],
+        "T g' row": [(1, [(g, (j, I), 1), (number, (j,), 1)])],
+        "g T^2": [(1, [(g, (I, j), 1), (number, (j,), 2)])],
+        "2 g T": [(2, [(g, (I, j), 1), (number, (j,), 1)])],
+        "g T + T": [(1, [(g, (I, j), 1), (number, (j,), 1)]), (1, [(number, (I,), 1)])],
+        "g_ii T": [(1, [(g, (j, j), 1), (number, (I,), 1)])],
+        "s T": [(1, [(proof.sheet.parameters["c"], (I,), 1), (number, (I,), 1)])],
+    }[image]
+    proof.images[number] = {tuple(term): Fraction(c) for c, term in poly}
+    expected = image in ("g T", "g g T", "T g' row") and kind == "permutation"
+    assert proof._permuted_entry(proof.entry(number)) is expected
+
+
+def test_a_law_of_a_lemma_has_whole_entries():
+    """A factor of a law with an index too few is refused before anything is computed with it."""
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
+    g = proof.algebra.atoms._known["g"].number
+    for law in (Law(scale=((g, (), 1),)), Law(matrices=((I, ((g, (I, Bound(0, H)), 1),), Bound(0, H)),)),
+                Law(shift={((g, (I, I), 1),): Fraction(1)})):  # fmt: skip
+        with pytest.raises(Refused, match="an entry of g with the wrong indices"):
+            proof._stated(law)
+
+
+def test_the_law_of_a_carry_reads_it_at_its_own_time():
+    """Not at the time before, not at two times, and not where time is part of another index."""
+    proof, carry = carried()
+    time = slot(0, H.plus(1))
+    for at in (ix.affine(H, -1, time, time.extent), Fixed(Size.of(0), time.extent)):
+        with pytest.raises(Refused, match="the law of a carry depends on time"):
+            proof._timeless(carry, {((carry, (at,), 1),): Fraction(1)})
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof._timeless(carry, {((carry, (time,), 1), (carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
+    proof._timeless(carry, proof.entry(carry))
