@@ -17,7 +17,7 @@ from kernel.proofs import Recorded, derived, replayed, small, stated, table, wro
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Application, Extreme, NamedSum, Reduction
+from quotax.kernel.atoms import Application, Extreme, NamedSum, Reduction, Selection
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
@@ -659,3 +659,19 @@ def test_the_law_of_a_carry_reads_it_at_its_own_time():
     with pytest.raises(Refused, match="the law of a carry depends on time"):
         proof._timeless(carry, {((carry, (time,), 1), (carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
     proof._timeless(carry, proof.entry(carry))
+
+
+def test_a_selection_moves_with_the_position_that_it_reads():
+    """`a[c > 0]` is not read where it was when c changes its sign."""
+    model = lambda p: p["a"][(p["c"][0] > 0).astype(int)]
+    for name, at in (("c", ()), ("a", (slot(0, Size.of(2)),))):
+        proof = proof_of(model, {"a": "2", "c": "1"}, Element("sign", None, None), by_a_number(name, at))
+        atoms = [a for a in proof.algebra.atoms.made if isinstance(a.what, Application | NamedSum)]
+        selection = atom_of(proof, Selection)
+        for atom in (a for a in atoms if a.number < selection.number):
+            proof.do(Step("congruence", atom.number))
+        if name == "a":
+            assert proof.image(selection.number) == proof.entry(selection.number)
+        else:
+            with pytest.raises(Refused, match=r"nothing says how \[position=·\] moves"):
+                proof.image(selection.number)
