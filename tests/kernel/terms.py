@@ -7,7 +7,7 @@ import sympy as sp
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Function
+from quotax.kernel.atoms import Factor, Function
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free
 from quotax.kernel.polynomials import Algebra, Atoms, slot
@@ -91,7 +91,7 @@ class World:
         ]  # fmt: skip
         tokens = make(("tokens", "tok"), kinds.Tokens(H), "tok", [K], sign="nonnegative")
         rows = {"sign": "boolean", "rows": (((0,), (1,), True),)}
-        poly = {((tokens.number, (slot(0, K),), 1),): 1}
+        poly = {(Factor(tokens.number, (slot(0, K),), 1),): 1}
         self.made = [
             *self.constants,
             make("one hot", kinds.Selection(poly), "[tok=]", [K, H], **rows),
@@ -106,18 +106,18 @@ class World:
         for extent in (H, DOUBLE, JOINT, TWO, MORE):
             self.made.append(self.algebra.ramp(extent))
         one, two = self.given[7 + 0], self.given[7 + 4]  # positive
-        summed = self.algebra.normal(3, [(two.number, (slot(0, H), Bound(0, K)), 1)])
+        summed = self.algebra.normal(3, [Factor(two.number, (slot(0, H), Bound(0, K)), 1)])
         plus = self.algebra.add(self.algebra.entry(one, (slot(0, H),)), {(): 1})
         self.lets = [self._named(summed), self._named(plus)]
         z = sp.Symbol("z0", real=True)
         ((term, _),) = node(self.algebra, Function(sp.tanh(z), (z,), "tanh"), [plus]).items()
-        self.made += [*self.lets, self.atoms[term[0][0]]]
+        self.made += [*self.lets, self.atoms[term[0].atom]]
         self.number = self.algebra.rational(Fraction(6))
         self.made.append(self.number)
 
     def _named(self, poly):
         ((term, _),) = named_sum(self.algebra, poly).items()
-        return self.atoms[term[0][0]]
+        return self.atoms[term[0].atom]
 
     def values(self, sizes, seed=0):
         """Arrays for the atoms that are given, by name."""
@@ -153,7 +153,7 @@ class World:
                 powers = [Fraction(1, 2), Fraction(3, 2), Fraction(-5, 2), 2]
             if isinstance(atom.what, kinds.Matrix):
                 powers = [1]
-            factors.append((atom.number, at, choose(powers)))
+            factors.append(Factor(atom.number, at, choose(powers)))
         return factors
 
 

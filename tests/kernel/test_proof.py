@@ -17,7 +17,7 @@ from kernel.proofs import Recorded, derived, replayed, small, stated, table, wro
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Application, Extreme, NamedSum, Reduction, Selection
+from quotax.kernel.atoms import Application, Carry, Extreme, Factor, NamedSum, Reduction, Selection
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
@@ -216,15 +216,20 @@ def atom_of(proof, kind, number=0):
 
 
 def scaled_claim(name="b"):
-    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], (I,), 1)]), g((I,)))}
+    return by_a_number(name, (I,), None)
 
 
 POSITIVE = Element("positive", None, H)
 
 
-def by_a_number(name, at=()):
-    """The claim that a parameter is multiplied by an element that is one number."""
-    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], at, 1)]), g(()))}
+def by_a_number(name, at=(), number=()):
+    """The claim that a parameter is multiplied by an element at the same indices, or by one that is one number."""
+
+    def claim(algebra, numbers, g):
+        factor = g(at if number is None else number)
+        return {name: algebra.multiply(algebra.normal(1, [Factor(numbers[name], at, 1)]), factor)}
+
+    return claim
 
 
 def scaled_sum():
@@ -324,11 +329,11 @@ PERMUTE = Element("permutation", None, H)
 
 def permuted_claim(algebra, numbers, g):
     j = Free((-3, 1), H)
-    return {"b": algebra.multiply(g((I, j)), algebra.normal(1, [(numbers["b"], (j,), 1)]), [j])}
+    return {"b": algebra.multiply(g((I, j)), algebra.normal(1, [Factor(numbers["b"], (j,), 1)]), [j])}
 
 
 def permuting(algebra, place):
-    return ((place, ((algebra.atoms._known["g"].number, (place, Bound(0, H)), 1),), Bound(0, H)),)
+    return ((place, (Factor(algebra.atoms._known["g"].number, (place, Bound(0, H)), 1),), Bound(0, H)),)
 
 
 def test_a_reduction_in_order_is_not_permuted():
@@ -342,7 +347,7 @@ def test_a_reduction_in_order_is_not_permuted():
 def test_what_moves_may_not_vary_along_what_is_reduced():
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
     atom = atom_of(proof, Reduction)
-    scale = ((proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
+    scale = (Factor(proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
     with pytest.raises(Refused, match="what moves varies along"):
         proof.do(Step("lemma", atom.number, laws=(Law(scale=scale),)))
 
@@ -368,7 +373,7 @@ def test_the_wrong_law_is_refused():
 ])  # fmt: skip
 def test_a_factor_that_may_vanish_and_a_lemma_that_is_not_so_are_refused(kind, match):
     proof = proof_of(lambda p: jnp.exp(p["b"]), {"b": "h"}, Element(kind, None, H), scaled_claim())
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (I,), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (I,), 1),))
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match=match):
         proof.do(Step("lemma", atom_of(proof, Application).number, laws=(law,), effects=(effect, None)))
@@ -378,7 +383,7 @@ def test_two_arguments_that_move_in_two_ways_are_refused():
     both = lambda p: jnp.maximum(p["b"], p["c"])
     proof = proof_of(both, {"b": "h", "c": "h"}, POSITIVE, scaled_claim())
     number, g = atom_of(proof, Application).number, proof.algebra.atoms._known["g"].number
-    laws = (Law(scale=((g, (I,), 1),)), Law())
+    laws = (Law(scale=(Factor(g, (I,), 1),)), Law())
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match="no proof that"):
         proof.do(Step("lemma", number, laws=laws, effects=(effect, None)))
@@ -389,7 +394,7 @@ def test_two_arguments_that_move_in_two_ways_are_refused():
 
 
 def test_the_root_of_a_negative_multiple_is_refused():
-    negated = lambda algebra, numbers, g: {"b": algebra.normal(-2, [(numbers["b"], (I,), 1)])}
+    negated = lambda algebra, numbers, g: {"b": algebra.normal(-2, [Factor(numbers["b"], (I,), 1)])}
     proof = proof_of(lambda p: jnp.sqrt(p["b"]), {"b": "h"}, POSITIVE, negated)
     with pytest.raises(Refused, match="the root of a negative multiple of b"):
         proof.settled()
@@ -408,7 +413,7 @@ def test_a_step_that_names_an_atom_of_another_proof_is_refused():
 def test_a_reduction_moves_by_its_own_law_alone():
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, Element("positive", None, None),
                      by_a_number("b", (I,)))  # fmt: skip
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (), 1),))
     wrong = Effect(power=sp.Integer(2), words="a common positive factor comes out of it")
     with pytest.raises(Refused, match="a reduction does not move so"):
         proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(law,), effects=(wrong, None)))
@@ -437,7 +442,7 @@ def test_a_scale_at_a_bound_index():
     let, function = atom_of(proof, NamedSum), atom_of(proof, Application)
     term = next(iter(let.what.poly))
     (bound,) = proof.algebra.bound_in(term)
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (bound,), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (bound,), 1),))
     effect = Effect(absolute=True, words="a sign does not change it")
     refused(proof, Step("inline", let.number), Step("lemma", function.number, laws=(law,), effects=(effect, None)))
 
@@ -455,7 +460,7 @@ def test_a_word_that_is_empty():
 
     def summed(algebra, numbers, g):
         j = Free((-3, 1), H)
-        return {name: algebra.total(algebra.normal(1, [(numbers[name], (j,), 1)]), [j]) for name in ("b",)}
+        return {name: algebra.total(algebra.normal(1, [Factor(numbers[name], (j,), 1)]), [j]) for name in ("b",)}
 
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, PERMUTE, summed)
     law = Law(matrices=((I, (), Bound(0, H)),))
@@ -505,7 +510,7 @@ def test_an_entry_without_its_indices():
     proof = proof_of(model, {"a": "1", "b": "2", "c": "2"}, number, by_a_number("a"))
     algebra, inverse = proof.algebra, number.entry(proof.algebra, (), True)
     let = next(a for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a.slots)
-    bare = {((let.number, (), 1),): Fraction(1)}
+    bare = {(Factor(let.number, (), 1),): Fraction(1)}
     image = algebra.add(bare, algebra.multiply(algebra.add(proof.entry(let.number), bare, -1), inverse))
     others = [Step("inline", a.number) for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a is not let]
     refused(proof, Step("image", let.number, (image,)), *others)
@@ -516,7 +521,7 @@ def test_the_power_of_a_trace():
 
     def traced(algebra, numbers, g):
         j = Free((-3, 1), H)
-        return {"b": algebra.multiply(g((j, j)), algebra.normal(1, [(numbers["b"], (I,), 1)]), [j])}
+        return {"b": algebra.multiply(g((j, j)), algebra.normal(1, [Factor(numbers["b"], (I,), 1)]), [j])}
 
     proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, PERMUTE, traced)
     number = proof.sheet.parameters["b"]
@@ -546,7 +551,7 @@ def test_two_arguments_that_are_shifted_by_two_numbers():
     """`max(b + g, c + 2 g)` is no `max(b, c) + g`."""
 
     def shifted(algebra, numbers, g):
-        own = {name: algebra.normal(1, [(numbers[name], (I,), 1)]) for name in "bc"}
+        own = {name: algebra.normal(1, [Factor(numbers[name], (I,), 1)]) for name in "bc"}
         return {"b": algebra.add(own["b"], g((I,))), "c": algebra.add(own["c"], g((I,)), 2)}
 
     proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, SHIFTS, shifted)
@@ -561,11 +566,11 @@ def test_two_arguments_that_are_multiplied_by_two_numbers():
     """`max(g b, 2 g c)` is no `g max(b, c)`."""
 
     def scaled(algebra, numbers, g):
-        own = {name: algebra.multiply(algebra.normal(1, [(numbers[name], (I,), 1)]), g((I,))) for name in "bc"}
+        own = {name: algebra.multiply(algebra.normal(1, [Factor(numbers[name], (I,), 1)]), g((I,))) for name in "bc"}
         return {"b": own["b"], "c": algebra.scale(own["c"], 2)}
 
     proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, POSITIVE, scaled)
-    scale = ((proof.algebra.atoms._known["g"].number, (I,), 1),)
+    scale = (Factor(proof.algebra.atoms._known["g"].number, (I,), 1),)
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     laws = (Law(scale=scale), Law(Fraction(2), scale))
     with pytest.raises(Refused, match="two arguments move in two ways"):
@@ -578,18 +583,18 @@ def test_two_arguments_that_are_permuted_in_two_ways():
     def twice(algebra, numbers, g):
         j = Free((-3, 1), H)
         rows = {"b": g((I, j)), "c": g((j, I))}
-        return {n: algebra.multiply(r, algebra.normal(1, [(numbers[n], (j,), 1)]), [j]) for n, r in rows.items()}
+        return {n: algebra.multiply(r, algebra.normal(1, [Factor(numbers[n], (j,), 1)]), [j]) for n, r in rows.items()}
 
     proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, PERMUTE, twice)
     g, end = proof.algebra.atoms._known["g"].number, Bound(0, H)
-    laws = tuple(Law(matrices=((I, ((g, at, 1),), end),)) for at in ((I, end), (end, I)))
+    laws = tuple(Law(matrices=((I, (Factor(g, at, 1),), end),)) for at in ((I, end), (end, I)))
     with pytest.raises(Refused, match="two arguments are permuted in two ways"):
         proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws))
 
 
 def test_a_shift_that_varies_along_what_is_reduced():
     """`max_i (b_i + g_i)` is no `max_i b_i + g_i`."""
-    plus = lambda algebra, numbers, g: {"b": algebra.add(algebra.normal(1, [(numbers["b"], (I,), 1)]), g((I,)))}
+    plus = lambda algebra, numbers, g: {"b": algebra.add(algebra.normal(1, [Factor(numbers["b"], (I,), 1)]), g((I,)))}
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, SHIFTS, plus)
     touched = Free((1, 0), H)
     effect = Effect(shift=sp.Integer(1), words="of a common shift, it moves along")
@@ -625,14 +630,14 @@ def test_only_a_permuted_entry_is_one(image, kind):
     algebra, number = proof.algebra, proof.sheet.parameters["b"]
     g, j, k = algebra.atoms._known["g"].number, Bound(0, H), Bound(1, H)
     poly = {
-        "g T": [(1, [(g, (I, j), 1), (number, (j,), 1)])],
-        "g g T": [(1, [(g, (I, k), 1), (g, (k, j), 1), (number, (j,), 1)])],
-        "T g' row": [(1, [(g, (j, I), 1), (number, (j,), 1)])],
-        "g T^2": [(1, [(g, (I, j), 1), (number, (j,), 2)])],
-        "2 g T": [(2, [(g, (I, j), 1), (number, (j,), 1)])],
-        "g T + T": [(1, [(g, (I, j), 1), (number, (j,), 1)]), (1, [(number, (I,), 1)])],
-        "g_ii T": [(1, [(g, (j, j), 1), (number, (I,), 1)])],
-        "s T": [(1, [(proof.sheet.parameters["c"], (I,), 1), (number, (I,), 1)])],
+        "g T": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 1)])],
+        "g g T": [(1, [Factor(g, (I, k), 1), Factor(g, (k, j), 1), Factor(number, (j,), 1)])],
+        "T g' row": [(1, [Factor(g, (j, I), 1), Factor(number, (j,), 1)])],
+        "g T^2": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 2)])],
+        "2 g T": [(2, [Factor(g, (I, j), 1), Factor(number, (j,), 1)])],
+        "g T + T": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 1)]), (1, [Factor(number, (I,), 1)])],
+        "g_ii T": [(1, [Factor(g, (j, j), 1), Factor(number, (I,), 1)])],
+        "s T": [(1, [Factor(proof.sheet.parameters["c"], (I,), 1), Factor(number, (I,), 1)])],
     }[image]
     proof.images[number] = {tuple(term): Fraction(c) for c, term in poly}
     expected = image in ("g T", "g g T", "T g' row") and kind == "permutation"
@@ -643,8 +648,8 @@ def test_a_law_of_a_lemma_has_whole_entries():
     """A factor of a law with an index too few is refused before anything is computed with it."""
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
     g = proof.algebra.atoms._known["g"].number
-    for law in (Law(scale=((g, (), 1),)), Law(matrices=((I, ((g, (I, Bound(0, H)), 1),), Bound(0, H)),)),
-                Law(shift={((g, (I, I), 1),): Fraction(1)})):  # fmt: skip
+    for law in (Law(scale=(Factor(g, (), 1),)), Law(matrices=((I, (Factor(g, (I, Bound(0, H)), 1),), Bound(0, H)),)),
+                Law(shift={(Factor(g, (I, I), 1),): Fraction(1)})):  # fmt: skip
         with pytest.raises(Refused, match="an entry of g with the wrong indices"):
             proof._stated(law)
 
@@ -655,9 +660,9 @@ def test_the_law_of_a_carry_reads_it_at_its_own_time():
     time = slot(0, H.plus(1))
     for at in (ix.affine(H, -1, time, time.extent), Fixed(Size.of(0), time.extent)):
         with pytest.raises(Refused, match="the law of a carry depends on time"):
-            proof._timeless(carry, {((carry, (at,), 1),): Fraction(1)})
+            proof._timeless(carry, {(Factor(carry, (at,), 1),): Fraction(1)})
     with pytest.raises(Refused, match="the law of a carry depends on time"):
-        proof._timeless(carry, {((carry, (time,), 1), (carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
+        proof._timeless(carry, {(Factor(carry, (time,), 1), Factor(carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
     proof._timeless(carry, proof.entry(carry))
 
 
@@ -675,3 +680,35 @@ def test_a_selection_moves_with_the_position_that_it_reads():
         else:
             with pytest.raises(Refused, match=r"nothing says how \[position=·\] moves"):
                 proof.image(selection.number)
+
+
+def test_a_carry_is_not_read_twice_at_its_time():
+    """`C[t, t]` depends on time, whatever the other slots are."""
+    proof, _ = carried()
+    square = proof.algebra.atoms.make("square", Carry(), "C", (H, H))
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof._timeless(square.number, {(Factor(square.number, (I, I), 1),): Fraction(1)})
+    proof._timeless(square.number, proof.entry(square.number))
+
+
+def test_the_power_of_a_sum_of_factors():
+    """`(sum_k s_ki T_i)^-1` is no `sum_k s_ki^-1 T_i^-1`."""
+    copies = Element("positive", Size.of("k"), H)
+    proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, copies, lambda *_: {})
+    number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
+    summed = {(Factor(g, (Bound(0, Size.of("k")), I), 1), Factor(number, (I,), 1)): Fraction(1)}
+    assert proof._monomial_power(number, summed, -1) is None
+
+
+def test_a_place_in_order_is_not_permuted_where_rows_are_too():
+    """`argmax_j b_ij` along the second of two dimensions that are both permuted."""
+
+    def both(algebra, numbers, g):
+        k, m = Free((-3, 1), H), Free((-3, 2), H)
+        moved = algebra.multiply(g((slot(0, H), k)), algebra.normal(1, [Factor(numbers["b"], (k, m), 1)]), [k])
+        return {"b": algebra.multiply(g((slot(1, H), m)), moved, [m])}
+
+    proof = proof_of(lambda p: jnp.argmax(p["b"], 1) * 1.0, {"b": "h h"}, PERMUTE, both)
+    matrices = (*permuting(proof.algebra, I), *permuting(proof.algebra, Free((1, 0), H)))
+    with pytest.raises(Refused, match="depends on the order of what it reads"):
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(Law(matrices=matrices),)))

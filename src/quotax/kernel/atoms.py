@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import sympy as sp
@@ -17,8 +17,15 @@ import sympy as sp
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.sizes import ZERO, Size
 
-Factor = tuple[int, tuple[Index, ...], Any]
-"""(number of the atom, its indices, power)."""
+
+class Factor(NamedTuple):
+    """A power of one entry of an atom."""
+
+    atom: int
+    at: tuple[Index, ...]
+    power: Any
+
+
 Term = tuple[Factor, ...]
 Poly = dict[Term, Fraction]
 

@@ -149,7 +149,7 @@ class _Decoder:
         for atom, at, power in data:
             exact = Fraction(power)
             whole = exact.denominator == 1
-            out.append((self.atom(atom), tuple(self.index(i) for i in at), int(exact) if whole else exact))
+            out.append(Factor(self.atom(atom), tuple(self.index(i) for i in at), int(exact) if whole else exact))
         return tuple(out)
 
     def atom(self, data: Any) -> int:
@@ -161,7 +161,7 @@ class _Decoder:
         algebra = self.algebra
         if kind == "delta":
             size = _size(made)
-            return algebra.delta(Free((0, 0), size), Free((0, 1), size))[0]
+            return algebra.delta(Free((0, 0), size), Free((0, 1), size)).atom
         if kind == "iota":
             return algebra.ramp(_size(made)).number
         if kind == "abs":
@@ -177,8 +177,8 @@ class _Decoder:
             if kind == "size"
             else named_sum(algebra, self.poly(made))
         )
-        ((((number, _, _), *_), _),) = found.items()
-        return number
+        ((term, _),) = found.items()
+        return term[0].atom
 
     def index(self, data: Sequence[Any]) -> Index:
         index = self._index(data)

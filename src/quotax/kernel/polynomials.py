@@ -53,12 +53,12 @@ class Algebra:
 
     def entry(self, atom: Atom, at: Sequence[Index], power: Any = 1) -> Poly:
         """One entry of an atom."""
-        return self.normal(1, [(atom.number, tuple(at), power)])
+        return self.normal(1, [Factor(atom.number, tuple(at), power)])
 
     def delta(self, left: Index, right: Index) -> Factor:
         """The Kronecker delta of two indices of one extent."""
         made = self.atoms.make(("delta", left.extent), Delta(), "δ", (left.extent, left.extent), sign="boolean")
-        return (made.number, (left, right), 1)
+        return Factor(made.number, (left, right), 1)
 
     def size(self, size: Size) -> Poly:
         """The number of values of an extent."""
@@ -68,7 +68,7 @@ class Algebra:
             for symbol, power in monomial:
                 sign = "positive" if symbol.isidentifier() else "real"
                 made = self.atoms.make(("size", symbol), Extent(symbol), f"|{symbol}|", (), sign=sign)
-                factors.append((made.number, (), power))
+                factors.append(Factor(made.number, (), power))
             out = self.add(out, self.normal(Fraction(coefficient), factors))
         return out
 
@@ -80,7 +80,7 @@ class Algebra:
         exact = _exact_root(value, power.denominator)
         if exact is not None:
             return {(): exact**power.numerator}
-        return self.normal(1, [(self.rational(value).number, (), power)])
+        return self.normal(1, [Factor(self.rational(value).number, (), power)])
 
     def rational(self, value: Fraction) -> Atom:
         """A positive rational of which roots are taken."""
@@ -197,7 +197,7 @@ class Algebra:
 
     def moved(self, factor: Factor) -> bool:
         """Whether a factor is made of the group element."""
-        return self.atoms[factor[0]].moved
+        return self.atoms[factor.atom].moved
 
     # --- normal form
 
@@ -296,7 +296,7 @@ def slot(number: int, extent: Size) -> Free:
 
 def renamed(factors: Iterable[Factor], mapping: Mapping[Any, Index]) -> list[Factor]:
     """Factors with indices replaced."""
-    return [(a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors]
+    return [Factor(a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors]
 
 
 def rational(poly: Poly) -> Fraction | None:

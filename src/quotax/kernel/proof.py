@@ -108,7 +108,7 @@ class Proof:
     def entry(self, number: int) -> Poly:
         """An atom at its own slots."""
         at = tuple(slot(k, extent) for k, extent in enumerate(self.algebra.atoms[number].slots))
-        return {((number, at, 1),): Fraction(1)}
+        return {(Factor(number, at, 1),): Fraction(1)}
 
     def plain(self, poly: Poly) -> Poly:
         """The polynomial with inlined atoms written out."""
@@ -149,7 +149,7 @@ class Proof:
             at = tuple(ix.replaced(i, opened) for i in at)
             found = image(number)
             if found is None or _is_entry(found, number):
-                kept.append((number, at, power))
+                kept.append(Factor(number, at, power))
             else:
                 product = algebra.multiply(product, self._power(number, found, at, power))
         if not summed:
@@ -171,7 +171,9 @@ class Proof:
             ((term, coefficient),) = named.items()
             if coefficient < 0 and power != int(power):
                 raise Refused(f"the root of a negative multiple of {algebra.atoms[number].name}")
-            found = algebra.multiply(algebra.root(coefficient, power), algebra.normal(1, [(*term[0][:2], power)]))
+            found = algebra.multiply(
+                algebra.root(coefficient, power), algebra.normal(1, [term[0]._replace(power=power)])
+            )
         return algebra.at(found, at)
 
     def _monomial_power(self, number: int, image: Poly, power: Any) -> Poly | None:
@@ -188,10 +190,10 @@ class Proof:
         whole = power == int(power)
         if not whole and coefficient < 0:
             return None
-        own = [f for f in term if f[0] == number]
-        if len(own) != 1 or own[0][2] != 1:
+        own = [f for f in term if f.atom == number]
+        if len(own) != 1 or own[0].power != 1:
             return None
-        out: list[Factor] = [(number, own[0][1], power)]
+        out: list[Factor] = [own[0]._replace(power=power)]
         for factor in term:
             atom, at, p = factor
             if factor is own[0]:
@@ -202,9 +204,9 @@ class Proof:
             elif any(ix.has(i, Bound) for i in at):
                 return None
             elif sign == "positive" or (whole and sign in ("sign", "nonzero")):
-                out.append((atom, at, p * power))
+                out.append(Factor(atom, at, p * power))
             elif sign == "nonzero" and p == int(p) and int(p) % 2 == 0:
-                out.append((magnitude(algebra, atom), at, p * power))
+                out.append(Factor(magnitude(algebra, atom), at, p * power))
             else:
                 return None
         if not _permuted(algebra, term, own[0]):
@@ -332,7 +334,7 @@ class Proof:
         whole = function.expression.xreplace(dict(zip(function.symbols, inner, strict=True)))
         joint = tuple(sp.Symbol(f"z{k}", real=True) for k in range(len(leaves)))
         whole = whole.xreplace(dict(zip(leaves.values(), joint, strict=True)))
-        return whole, joint, [{((number, at, 1),): Fraction(1)} for number, at in leaves]
+        return whole, joint, [{(Factor(number, at, 1),): Fraction(1)} for number, at in leaves]
 
     def _written(
         self, poly: Poly, leaves: dict[tuple[int, tuple[Index, ...]], sp.Symbol], depth: int, sums: bool
@@ -512,8 +514,8 @@ class Proof:
             bound = algebra.bound_in(term)
             summed = [Free((-1, k), i.extent) for k, i in enumerate(bound)]
             factors = renamed(term, dict(zip(bound, summed, strict=True)))
-            product = algebra.normal(coefficient, [f for f in factors if f[0] != number])
-            for _, at, power in (f for f in factors if f[0] == number):
+            product = algebra.normal(coefficient, [f for f in factors if f.atom != number])
+            for _, at, power in (f for f in factors if f.atom == number):
                 if power != int(power) or power < 1:
                     raise Refused("the law of a carry has a power of it")
                 here = algebra.substitute(body, {slot(k, i.extent): i for k, i in enumerate(at) if k})
@@ -542,12 +544,12 @@ class Proof:
         """Whether an entry becomes the same entry in permuted places."""
         moved = self.moved(poly)
         ((entry, one),) = poly.items()
-        if len(entry) != 1 or entry[0][2] != 1 or one != 1 or len(moved) != 1:
+        if len(entry) != 1 or entry[0].power != 1 or one != 1 or len(moved) != 1:
             return False
         ((term, coefficient),) = moved.items()
-        own = [f for f in term if f[0] == entry[0][0]]
-        rest = [f for f in term if f[0] != entry[0][0]]
-        if len(own) != 1 or own[0][2] != 1 or coefficient != 1 or not all(permutes(self.algebra, [f]) for f in rest):
+        own = [f for f in term if f.atom == entry[0].atom]
+        rest = [f for f in term if f.atom != entry[0].atom]
+        if len(own) != 1 or own[0].power != 1 or coefficient != 1 or not all(permutes(self.algebra, [f]) for f in rest):
             return False
         return _permuted(self.algebra, term, own[0])
 
@@ -605,25 +607,25 @@ def _is_entry(poly: Poly, number: int) -> bool:
     if len(poly) != 1:
         return False
     ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0][0] != number or term[0][2] != 1:
+    if coefficient != 1 or len(term) != 1 or term[0].atom != number or term[0].power != 1:
         return False
-    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(term[0][1]))
+    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(term[0].at))
 
 
 def _permuted(algebra: Algebra, term: Term, own: Factor) -> bool:
     """Whether the permutations of a monomial lead from free indices to indices of the entry, and bind nothing else."""
     waiting = [f for f in term if f is not own and permutes(algebra, [f])]
-    ends = [i for i in own[1] if ix.has(i, Bound)]
+    ends = [i for i in own.at if ix.has(i, Bound)]
     if any(not isinstance(i, Bound) for i in ends) or len(set(ends)) != len(ends):
         return False
     for end in ends:
         here: Index = end
         while isinstance(here, Bound):
-            step = next((f for f in waiting if here in f[1][-2:]), None)
-            if step is None or step[1][-2] == step[1][-1] or any(ix.has(i, Bound) for i in step[1][:-2]):
+            step = next((f for f in waiting if here in f.at[-2:]), None)
+            if step is None or step.at[-2] == step.at[-1] or any(ix.has(i, Bound) for i in step.at[:-2]):
                 return False
             waiting.remove(step)
-            here = step[1][-1] if step[1][-2] == here else step[1][-2]
+            here = step.at[-1] if step.at[-2] == here else step.at[-2]
         if not isinstance(here, Free):
             return False
     return not waiting

@@ -48,7 +48,7 @@ def powers(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
             power = 1 if any(p > 0 for p in all_powers) else -1
         changed |= len(all_powers) > 1 or power != all_powers[0] or not power
         if power:
-            out.append((number, at, int(power) if power == int(power) else power))
+            out.append(Factor(number, at, int(power) if power == int(power) else power))
     return [(Fraction(1), out, ())] if changed else None
 
 
@@ -185,7 +185,7 @@ def position(algebra: Algebra, index: Index) -> Poly:
         return algebra.add(algebra.size(index.start), position(algebra, index.of), index.stride)
     if index.extent == ONE:
         return {}
-    return {((algebra.ramp(index.extent).number, (index,), 1),): Fraction(1)}
+    return {(Factor(algebra.ramp(index.extent).number, (index,), 1),): Fraction(1)}
 
 
 def before(algebra: Algebra, low: Index, high: Index) -> Poly:
@@ -225,7 +225,7 @@ def rationals(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None
         if isinstance(what, kinds.Rational) and (power == int(power) or abs(power) > 1):
             whole = int(power)
             left = power - whole
-            kept = [(number, (), left)] if left else []
+            kept = [Factor(number, (), left)] if left else []
             return [(what.value**whole, [*_without(factors, k), *kept], ())]
     return None
 
@@ -237,8 +237,8 @@ def magnitudes(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | Non
         if isinstance(what, kinds.Magnitude) and not 0 < power < 2:
             even = 2 * (power // 2)
             left = power - even
-            kept = [(number, at, left)] if left else []
-            return [(Fraction(1), [*_without(factors, k), *kept, (what.of, at, int(even))], ())]
+            kept = [Factor(number, at, left)] if left else []
+            return [(Fraction(1), [*_without(factors, k), *kept, Factor(what.of, at, int(even))], ())]
     return None
 
 
@@ -286,7 +286,7 @@ def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
         facts["sign"] = "positive"
     key = ("constant", array.shape, tuple(array.ravel().tolist()))
     made = algebra.atoms.make(key, kinds.Constant(array), "c", [i.extent for i in at], **facts)
-    return {((made.number, tuple(at), 1),): Fraction(1)}
+    return {(Factor(made.number, tuple(at), 1),): Fraction(1)}
 
 
 def _selections_of(array: np.ndarray) -> tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]:
@@ -332,7 +332,7 @@ def normalisations(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] |
             algebra.lemmas["normalisation: a sum divided by itself is one"] = None
             within = algebra.bound_in([factors[m] for m in chosen])
             gone = tuple(i for i in within if not any(i in tuple(ix.parts(j)) for j in at))
-            kept = [(number, at, power + 1)] if power != -1 else []
+            kept = [Factor(number, at, power + 1)] if power != -1 else []
             return [(1 / Fraction(coefficient), [*_without(factors, k, *chosen), *kept], gone)]
     return None
 

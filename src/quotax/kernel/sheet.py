@@ -10,7 +10,7 @@ from typing import Any, assert_never
 import sympy as sp
 
 from quotax.kernel import atoms as kinds
-from quotax.kernel.atoms import Atom, Atoms, Extreme, Function, Poly
+from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, key_of, rational, sign_of
 from quotax.kernel.sizes import Size
@@ -76,7 +76,7 @@ def named_sum(algebra: Algebra, poly: Poly) -> Poly:
         sign=sign_of(algebra, definition),
         moved=_is_moved(algebra, definition),
     )
-    return {((made.number, tuple(labels), 1),): lead}
+    return {(Factor(made.number, tuple(labels), 1),): lead}
 
 
 def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bool = False) -> Poly:

@@ -164,11 +164,11 @@ def powered(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor], ef
         if effect.absolute and sign == "sign":
             continue
         if sign == "nonzero" and (effect.absolute or power != int(power)):
-            factors.append((magnitude(algebra, atom), at, p * power))
+            factors.append(Factor(magnitude(algebra, atom), at, p * power))
         elif sign == "sign" and power != int(power):
             return None
         else:
-            factors.append((atom, at, p * power))
+            factors.append(Factor(atom, at, p * power))
     return algebra.multiply(number, algebra.normal(1, factors))
 
 
@@ -192,7 +192,7 @@ def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
             ("exp", key_of(definition)), kinds.Exponential(definition), "exp", [i.extent for i in labels],
             sign="positive", moved=True,
         )  # fmt: skip
-        factors.append((made.number, tuple(labels), coefficient * Fraction(str(rate))))
+        factors.append(Factor(made.number, tuple(labels), coefficient * Fraction(str(rate))))
     return algebra.normal(1, factors)
 
 

@@ -19,7 +19,7 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free, Index
-from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term
+from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term, renamed
 from quotax.kernel.proof import Proof, Prover, Refused, Step, atoms_in, extreme_effect, own_law
 from quotax.kernel.sheet import Extreme, Sheet
 from quotax.kernel.transformation import Effect, Law, applied, kind_of
@@ -307,9 +307,9 @@ def find_law(algebra: Algebra, plain: Poly, moved: Poly) -> Law | None:
 def _candidates(algebra: Algebra, term: Term, coefficient: Fraction, plain: Poly) -> list[Law]:
     moved = [f for f in term if algebra.moved(f)]
     rest = [f for f in term if not algebra.moved(f)]
-    matrices = [f for f in moved if isinstance(algebra.atoms[f[0]].what, kinds.Matrix)]
+    matrices = [f for f in moved if isinstance(algebra.atoms[f.atom].what, kinds.Matrix)]
     scale = [f for f in moved if f not in matrices]
-    if any(ix.has(i, Bound) for f in scale for i in f[1]):
+    if any(ix.has(i, Bound) for f in scale for i in f.at):
         return []
     words = _words(algebra, matrices, rest)
     if words is None:
@@ -318,7 +318,7 @@ def _candidates(algebra: Algebra, term: Term, coefficient: Fraction, plain: Poly
     ratios = {
         coefficient / c: None for t, c in plain.items() if sorted((a, float(p)) for a, _, p in t) == signature
     }  # fmt: skip
-    ordered = tuple(sorted(scale, key=lambda f: (f[0], tuple(map(ix.order, f[1])), float(f[2]))))
+    ordered = tuple(sorted(scale, key=lambda f: (f.atom, tuple(map(ix.order, f.at)), float(f.power))))
     return [Law(ratio, ordered, words) for ratio in ratios]
 
 
@@ -326,7 +326,7 @@ def _words(
     algebra: Algebra, waiting: list[Factor], rest: Sequence[Factor]
 ) -> tuple[tuple[Index, tuple[Factor, ...], Index], ...] | None:
     """The words of matrices that lead from free indices to bound ones of what they act on."""
-    ends = [i for f in waiting for i in f[1][-2:] if not isinstance(i, Bound)]
+    ends = [i for f in waiting for i in f.at[-2:] if not isinstance(i, Bound)]
     if any(not isinstance(i, Free) for i in ends):
         return None
     out: dict[Index, tuple[tuple[Factor, ...], Index]] = {}
@@ -334,18 +334,17 @@ def _words(
         word: list[Factor] = []
         here: Index = start
         while True:
-            step = next((f for f in waiting if f not in word and here in f[1][-2:]), None)
+            step = next((f for f in waiting if f not in word and here in f.at[-2:]), None)
             if step is None:
                 break
             word.append(step)
-            here = step[1][-1] if step[1][-2] == here else step[1][-2]
+            here = step.at[-1] if step.at[-2] == here else step.at[-2]
             if not isinstance(here, Bound):
                 return None
             if any(here in tuple(ix.parts(i)) for _, at, _ in rest for i in at):
                 break
         naming: dict[Any, Index] = {i: Bound(k, i.extent) for k, i in enumerate(algebra.bound_in(word))}
-        renamed = tuple((a, tuple(ix.replaced(i, naming) for i in at), p) for a, at, p in word)
-        out.setdefault(start, (renamed, ix.replaced(here, naming)))
+        out.setdefault(start, (tuple(renamed(word, naming)), ix.replaced(here, naming)))
         waiting = [f for f in waiting if f not in word]
     if waiting:
         return None

@@ -17,7 +17,7 @@ from quotax.interpret.laws.tensors import NoLaw, Tensor
 from quotax.interpret.laws.writing import OPEN, Eqn
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Atom
+from quotax.kernel.atoms import Atom, Factor
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, Term, rational, sign_of
 from quotax.kernel.sheet import Function, Guard, definitions, named_sum, node
 
@@ -180,7 +180,7 @@ def _selects(algebra: Algebra, poly: Poly) -> bool:
     """Whether every term has a factor that is zero at some of its places: a delta, a selection, a constant's zeros."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
+        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
         if isinstance(what, kinds.NamedSum):
             return _selects(algebra, what.poly)
     return all(any(_has_zeros(algebra.atoms[n]) and _unsummed(at) for n, at, _ in term) for term in poly)
@@ -213,17 +213,17 @@ def _never_zero(algebra: Algebra, poly: Poly) -> bool:
     """Whether it is `where(m == 0, c, m)` with a number c that is not zero."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
-        return isinstance(what, kinds.NamedSum) and _never_zero(algebra, algebra.at(what.poly, term[0][1]))
+        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
+        return isinstance(what, kinds.NamedSum) and _never_zero(algebra, algebra.at(what.poly, term[0].at))
     for term, number in poly.items():
-        what = algebra.atoms[term[0][0]].what if len(term) == 1 else None
+        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
         if not isinstance(what, kinds.Application):
             continue
         function, args = what.function, what.arguments
         if function.name != "eq" or len(args) != 1 or function.expression.subs(function.symbols[0], 0) != 1:
             continue
         chosen: Poly = {term: UNIT[()]}
-        other = algebra.multiply(algebra.add(UNIT, chosen, -1), algebra.at(args[0], term[0][1]))
+        other = algebra.multiply(algebra.add(UNIT, chosen, -1), algebra.at(args[0], term[0].at))
         if algebra.add(poly, algebra.add(algebra.scale(chosen, number), other), -1) == {}:
             return True
     return False
@@ -244,7 +244,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
         fine = whole or (coefficient > 0 and (signed or _one_entry(term)))
         if not algebra.bound_in(term) and fine:
             number = {(): coefficient**exact} if whole else algebra.root(coefficient, exponent)
-            return algebra.multiply(number, algebra.normal(1, [(a, at, p * exact) for a, at, p in term]))
+            return algebra.multiply(number, algebra.normal(1, [Factor(a, at, p * exact) for a, at, p in term]))
     made = named_sum(algebra, poly)
     ((_, coefficient),) = made.items()
     if coefficient < 0 and not whole:
@@ -258,7 +258,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
 
 
 def _one_entry(term: Term) -> bool:
-    return len(term) == 1 and term[0][2] == 1
+    return len(term) == 1 and term[0].power == 1
 
 
 def convert(eqn: Eqn, args: list[Any]) -> list[Any]:

@@ -157,16 +157,16 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     if len(ramp) != 1:
         return None
     ((term, coefficient),) = ramp.items()
-    if coefficient != 1 or len(term) != 1 or not isinstance(algebra.atoms[term[0][0]].what, kinds.Ramp):
+    if coefficient != 1 or len(term) != 1 or not isinstance(algebra.atoms[term[0].atom].what, kinds.Ramp):
         return None
-    column = term[0][1][0]
+    column = term[0].at[0]
     token = token_of(algebra, poly)
     if token is not None:
         return None if any(column in tuple(ix.parts(i)) for i in token[1]) else token_selection(algebra, token, column)
     if len(poly) == 1:
         ((other, c),) = poly.items()
-        if c == 1 and len(other) == 1 and isinstance(algebra.atoms[other[0][0]].what, kinds.Ramp):
-            there = other[0][1][0]
+        if c == 1 and len(other) == 1 and isinstance(algebra.atoms[other[0].atom].what, kinds.Ramp):
+            there = other[0].at[0]
             if there.extent == column.extent:
                 return algebra.normal(1, [algebra.delta(there, column)])
     top = top_place(eqn, poly, column)

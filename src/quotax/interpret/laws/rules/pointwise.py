@@ -84,9 +84,9 @@ def infinity(eqn: Eqn, poly: Poly) -> float | None:
     if len(poly) != 1:
         return None
     ((term, coefficient),) = poly.items()
-    if len(term) != 1 or term[0][2] != 1:
+    if len(term) != 1 or term[0].power != 1:
         return None
-    what = eqn.algebra.atoms[term[0][0]].what
+    what = eqn.algebra.atoms[term[0].atom].what
     return float(coefficient) * what.value if isinstance(what, Infinite) and isinstance(what.value, float) else None
 
 

@@ -79,13 +79,13 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
     start: Poly = {}
     ramp: tuple[int, Index] | None = None
     for term, coefficient in poly.items():
-        own = [f for f in term if isinstance(algebra.atoms[f[0]].what, kinds.Ramp | kinds.Tokens | kinds.Reduction)]
+        own = [f for f in term if isinstance(algebra.atoms[f.atom].what, kinds.Ramp | kinds.Tokens | kinds.Reduction)]
         if not own:
             start[term] = coefficient
-        elif len(term) > 1 or not isinstance(algebra.atoms[own[0][0]].what, kinds.Ramp) or ramp is not None:
+        elif len(term) > 1 or not isinstance(algebra.atoms[own[0].atom].what, kinds.Ramp) or ramp is not None:
             return None
         else:
-            ramp = (int(coefficient), own[0][1][0])
+            ramp = (int(coefficient), own[0].at[0])
     first = as_size(algebra, start)
     if first is None:
         return None
@@ -97,9 +97,9 @@ def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
     if len(poly) != 1:
         return None
     ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0][2] != 1:
+    if coefficient != 1 or len(term) != 1 or term[0].power != 1:
         return None
-    return term[0] if isinstance(algebra.atoms[term[0][0]].what, kinds.Tokens) else None
+    return term[0] if isinstance(algebra.atoms[term[0].atom].what, kinds.Tokens) else None
 
 
 def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
@@ -107,7 +107,7 @@ def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
     number, at, _ = factor
     atom = algebra.atoms[number]
     assert isinstance(atom.what, kinds.Tokens)
-    poly: Poly = {((number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
+    poly: Poly = {(Factor(number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
     made = selection(algebra, ("one hot", number, column.extent), f"[{atom.name}=·]", atom.slots, column.extent, poly,
                      total=atom.what.below == column.extent)  # fmt: skip
     return algebra.entry(made, (*at, column))
@@ -125,7 +125,7 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
-        if algebra.atoms[factor[0]].what != kinds.Tokens(column.extent):
+        if algebra.atoms[factor.atom].what != kinds.Tokens(column.extent):
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
     place_of = top_place(eqn, poly, column)
