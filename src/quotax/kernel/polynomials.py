@@ -38,7 +38,7 @@ class TooLarge(Exception):
     """A polynomial would have too many terms to be compared."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Algebra:
     """The normal form of polynomials in these atoms, by identities of every algebra and relations of a group."""
 

@@ -141,7 +141,7 @@ class Proof:
     def _substituted_term(self, term: Term, image: Callable[[int], Poly | None]) -> Poly:
         """Bound indices are free ones while factors are replaced one by one, and are summed at the end."""
         algebra = self.algebra
-        summed = [Free((-1, k), i.extent) for k, i in enumerate(algebra.bound_in(term))]
+        summed = [Free((ix.OPENED, k), i.extent) for k, i in enumerate(algebra.bound_in(term))]
         opened: dict[Any, Index] = dict(zip(algebra.bound_in(term), summed, strict=True))
         kept: list[Factor] = []
         product: Poly = UNIT
@@ -380,7 +380,12 @@ class Proof:
         return any(self.algebra.atoms[n].sign == "boolean" for term in poly for n, _, _ in term)
 
     def _lemma(self, atom: Atom, step: Step) -> Poly:
-        """The image that a lemma gives, once every argument is seen to move by its law."""
+        """The image that a lemma gives, once every argument is seen to move by its law.
+
+        Entry by entry `f(P z) = P f(z)` for a permutation P of places, if it is the same for all arguments; then
+        `f(a z) = a^p f(z)`, `f(z + s) = exp(r s) f(z)` and their relatives hold at each place by the effects. What a
+        reduction reads may be permuted freely, unless order matters; a factor or a shift has to be the same along it.
+        """
         algebra = self.algebra
         expression, symbols, args = self.arguments(atom, step.composed)
         if len(args) != len(step.laws):
@@ -496,7 +501,7 @@ class Proof:
                     raise Refused("the law of a carry depends on time")
 
     def _discharge(self, step: Step) -> None:
-        """Base and step: the law holds of the initial carry, and what a turn makes of a carry with it has it too."""
+        """Base and step: with a law L, `C'[0] = L C[0]`, and `C'[t] = L C[t]` gives `C'[t + 1] = L C[t + 1]`."""
         loop: Loop = self.sheet.loops[step.atom]
         images = self._open.pop(step.atom, None)
         if images is None:
@@ -512,7 +517,7 @@ class Proof:
         out: Poly = {}
         for term, coefficient in image.items():
             bound = algebra.bound_in(term)
-            summed = [Free((-1, k), i.extent) for k, i in enumerate(bound)]
+            summed = [Free((ix.OPENED, k), i.extent) for k, i in enumerate(bound)]
             factors = renamed(term, dict(zip(bound, summed, strict=True)))
             product = algebra.normal(coefficient, [f for f in factors if f.atom != number])
             for _, at, power in (f for f in factors if f.atom == number):

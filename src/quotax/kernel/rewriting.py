@@ -134,7 +134,7 @@ def _digits(position: Size, inner: Size) -> tuple[Size, Size] | None:
 
 
 def _meeting(algebra: Algebra, distance: Size, stride: int, of: Index) -> list[list[Factor]] | None:
-    """`stride * of = distance` solved for `of`."""
+    """`stride * of = distance` solved for `of`: no place, one place, or not known."""
     steps = distance.over(stride)
     if steps is None:
         return [] if distance.value is not None else None
@@ -196,7 +196,10 @@ def before(algebra: Algebra, low: Index, high: Index) -> Poly:
 
 
 def orders(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """Every place is at least the first and at most the last, and at most itself; two known places compare."""
+    """Every place is at least the first and at most the last, and at most itself; two known places compare.
+
+    Each is said where it holds for all sizes; otherwise the factor stays.
+    """
     for k, (number, (*at,), power) in enumerate(factors):
         atom = algebra.atoms[number]
         if not isinstance(atom.what, kinds.Order) or power < 1:
@@ -255,7 +258,11 @@ def constants(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None
 
 
 def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
-    """An array of rationals and floats at these indices, one for each dimension; all sizes are integers."""
+    """An array of rationals and floats at these indices, one for each dimension; all sizes are integers.
+
+    `A[(i, j)]` is A reshaped, at i and j; `A[s + t i]` is `A[s], A[s + t], ...` at i; where A is the same along a
+    dimension, any index there is the first; the unit matrix is a delta. What is left is an array of its own.
+    """
     array, at = np.asarray(array), list(at)
     for axis in reversed(range(len(at))):
         index = at[axis]
@@ -301,7 +308,11 @@ def _selections_of(array: np.ndarray) -> tuple[tuple[tuple[int, ...], tuple[int,
 
 
 def selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """Rows of selection matrices: two that select from one row select the same; a total one sums to one."""
+    """Rows of selection matrices: two that select from one row select the same; a total one sums to one.
+
+    At most one entry of a row is 1 and the others are 0: `e[r,c] e[r,c'] = e[r,c] [c = c']`, and `sum_c e[r,c] = 1`
+    where there always is one.
+    """
     for k, (number, at, power) in enumerate(factors):
         if power < 1:
             continue
@@ -319,7 +330,7 @@ def selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | Non
 
 
 def normalisations(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """A sum divided by itself is one: `sum_s e[t,s] / d[t]` where `d[t]` is that sum."""
+    """A sum divided by itself is one: with `d[t] = c sum_s e[t,s]`, `sum_s e[t,s] d[t]^p = d[t]^(p + 1) / c`."""
     for k, (number, at, power) in enumerate(factors):
         what = algebra.atoms[number].what
         if not isinstance(what, kinds.NamedSum) or power > -1 or len(what.poly) != 1:

@@ -41,18 +41,16 @@ class Law:
     shift: Poly = field(default_factory=dict)
 
     @property
-    def trivial(self) -> bool:
-        """Whether nothing but a shift happens."""
-        return self.coefficient == 1 and not self.scale and not self.matrices
-
-    @property
     def factor(self) -> tuple[Fraction, tuple[Factor, ...]]:
         """The number that multiplies, without the matrices."""
         return self.coefficient, self.scale
 
 
 def applied(algebra: Algebra, law: Law, poly: Poly, shifted: bool = False) -> Poly:
-    """The law on a polynomial in the same free indices."""
+    """The law on a polynomial in the same free indices: `T_i` becomes `c s_i sum_j M_ij T_j + sigma_i`.
+
+    The sums of the words get numbers above those of each term, so that no word captures an index of what it acts on.
+    """
     out: Poly = {}
     for term, coefficient in poly.items():
         number = algebra.unused(term)
@@ -136,7 +134,7 @@ def kind_of(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor]) ->
 def scaled(
     algebra: Algebra, value: Poly, effect: Effect, coefficient: Fraction, scale: Sequence[Factor]
 ) -> Poly | None:
-    """The value under this effect of a factor; None when it cannot be written."""
+    """The value under this effect of a factor: `c + a^p (F - c)`, or `F + l log|a|`; None when it cannot be written."""
     if effect.logs:
         total = logarithm(algebra, coefficient, scale)
         return None if total is None else algebra.add(value, total, fraction(effect.logs))
@@ -150,7 +148,11 @@ def scaled(
 
 
 def powered(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor], effect: Effect) -> Poly | None:
-    """The factor to the power of the effect, through absolute values where the effect says so."""
+    """The factor to the power of the effect, through absolute values where the effect says so.
+
+    `(c s)^p = c^p s^p` for whole p, and for any p where c and s are positive; `|e| = 1` for a sign. A root of
+    a nonzero s is one of `|s|`: `identities` has asked that a flip changes nothing there.
+    """
     exact = fraction(effect.power)
     power: Any = int(exact) if exact.denominator == 1 else exact
     if effect.absolute:
@@ -182,7 +184,7 @@ def magnitude(algebra: Algebra, atom: int) -> int:
 
 
 def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
-    """`exp(rate * poly)`, as a product of one factor for each term."""
+    """`exp(r sum_k c_k t_k) = prod_k exp(t_k)^(r c_k)`: one factor for each term."""
     factors: list[Factor] = []
     for term, coefficient in poly.items():
         single: Poly = {term: Fraction(1)}
@@ -197,7 +199,7 @@ def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
 
 
 def logarithm(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor]) -> Poly | None:
-    """The logarithm of the absolute value of a factor."""
+    """The logarithm of the absolute value of a factor: `log|c prod_k s_k^p_k| = log|c| + sum_k p_k log|s_k|`."""
     out: Poly = {}
     if abs(coefficient) != 1:
         value = abs(coefficient)

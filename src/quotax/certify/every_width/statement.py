@@ -12,7 +12,7 @@ from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws import NoLaw
 from quotax.kernel.atoms import Factor, Real
 from quotax.kernel.elements import Element
-from quotax.kernel.indices import Fixed, Free, Index
+from quotax.kernel.indices import CLAIMED, Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
 from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
@@ -126,7 +126,7 @@ class _Reader:
                 inner[symbol] = Fixed(ZERO, ONE)
                 continue
             self.count += 1
-            inner[symbol] = Free((-3, self.count), extent)
+            inner[symbol] = Free((CLAIMED, self.count), extent)
             summed.append(inner[symbol])
         return self.algebra.total(self.visit(expression.function, inner), summed)
 

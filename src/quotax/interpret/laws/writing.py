@@ -20,7 +20,7 @@ from quotax.interpret.tracing.jaxprs import CALLS, as_closed, is_key, live
 from quotax.interpret.tracing.provenance import place
 from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
-from quotax.kernel.indices import Free, Index
+from quotax.kernel.indices import WRITTEN, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
 from quotax.kernel.sheet import Guard, Sheet, named_sum
 from quotax.kernel.sizes import ONE, Size
@@ -60,7 +60,7 @@ class Writer:
     def fresh(self, size: Size) -> Free:
         """A free index that no dimension has."""
         self._fresh += 1
-        return Free((-2, self._fresh), size)
+        return Free((WRITTEN, self._fresh), size)
 
     def at_least(self, size: Size, value: Size) -> bool:
         """Whether a size is at least another; of one axis and a number, it may be made a condition of the sheet."""
@@ -79,7 +79,7 @@ class Writer:
 
     def is_fresh(self, index: Index) -> bool:
         """Whether an index is none of a dimension: outside a rule, the time of a loop that is being read."""
-        return isinstance(index, Free) and index.place[0] == -2
+        return isinstance(index, Free) and index.place[0] == WRITTEN
 
     def tensor(self, value: Any, dims: Dims | None = None) -> Tensor:
         """A value as a tensor; `dims` says how the dimensions of a constant factor."""

@@ -76,7 +76,7 @@ def _infinite(algebra: Algebra, poly: Poly) -> bool:
 
 
 def extreme(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`max` and `min`; an infinite bound is no bound, and positions may be known to be in order."""
+    """`max` and `min`: `max(a, -inf) = a`, and where `a <= b` is known of positions, `max(a, b) = b`."""
     smaller = eqn.primitive.name == "min"
     worst = np.inf if smaller else -np.inf
     for k, arg in enumerate(args):
@@ -133,7 +133,7 @@ def _compared(left: Tensor, right: Tensor, poly: Poly, compared: tuple[Poly, ...
 
 
 def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | None:
-    """What a comparison of positions and sizes is for all of them."""
+    """What a comparison of positions and sizes is for all of them: `low <= left - right <= high` decides it, or not."""
     found = bounds(algebra, algebra.add(left, right, -1))
     if found is None:
         return None

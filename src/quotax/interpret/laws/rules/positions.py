@@ -23,7 +23,11 @@ from quotax.kernel.sizes import ONE, ZERO, Size
 
 
 def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
-    """The least and the largest value that a polynomial in ramps, tokens and sizes may have; None for any other."""
+    """The least and the largest value that a polynomial in ramps, tokens and sizes may have; None for any other.
+
+    A ramp or a token is at least 0 and at most its reach, alone in its term: a term adds its reach to the high end
+    where its coefficient is not negative for any size, to the low end where it is not positive.
+    """
     low, high = ZERO, ZERO
     for term, coefficient in poly.items():
         if coefficient.denominator != 1:
@@ -193,7 +197,7 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
 
 
 def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
-    """Dimension `d` read at the position that a polynomial says; it has size one then."""
+    """Dimension `d`, of size one then, read at the position that a polynomial says: `sum_c [position = c] x_c`."""
     size = tensors.whole(value.dims[d])
     if size == ONE:
         return value
@@ -328,7 +332,7 @@ def update_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
-    """`new` put into `old` at `at`: added to what is there, or in its stead."""
+    """`new` put into `old` at `at`: added to what is there, or in its stead: `new + (1 - [inside]) old`."""
     algebra, shape = eqn.algebra, eqn.shape(0)
     inside = Tensor(new.dims, UNIT)
     for d, start in enumerate(at):

@@ -21,7 +21,7 @@ from quotax.kernel.sizes import ONE, ZERO, Size
 
 
 def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A contraction: common indices multiplied, the summed ones summed."""
+    """A contraction: `C[b,i,j] = sum_k A[b,k,i] B[b,k,j]`, batch dimensions first, then those left of A and of B."""
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     if eqn.out_kind == "i" and not counts(eqn, args):
         raise NoLaw("its integers may overflow")
@@ -111,7 +111,7 @@ def reduction(name: str, law: Extreme) -> Any:
 
 
 def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A running sum: each place sums those up to it."""
+    """A running sum: `y_i = sum_j [j <= i] x_j`; in reverse, `[i <= j]`."""
     value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
     if not counts(eqn, [value]):
         raise NoLaw("its integers may overflow")
@@ -189,7 +189,7 @@ def _window(eqn: Eqn, at: Index, tap: Index, entry: Index, window: Window) -> Po
 
 
 def window_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """Sums over a sliding window."""
+    """Sums over a sliding window: `y_i = sum_t sum_q [base q = stride i + dilation t - low] x_q`."""
     value = eqn.writer.tensor(args[0])
     p, algebra = eqn.params, eqn.algebra
     for d, (size, new) in enumerate(zip(eqn.shape(0), eqn.out_shape, strict=True)):
@@ -244,7 +244,11 @@ def window_extreme(name: str) -> Any:
 
 
 def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A convolution: the input read through windows, contracted with the kernel."""
+    """A convolution: the input read through windows, contracted with the kernel.
+
+    `y[n,o,p] = sum_c sum_t sum_q [base q = stride p + dilation t - low] x[n,c,q] w[o,c,t]`, for each spatial dimension
+    a p, a t and a q; with groups, o and c have the group as their leading factor in common.
+    """
     algebra, p = eqn.algebra, eqn.params
     if p["batch_group_count"] != 1:
         raise NoLaw("it groups the batch")
