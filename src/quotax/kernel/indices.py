@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from quotax.kernel.sizes import ONE, ZERO, Size
 
-
 OPENED, WRITTEN, CLAIMED = -1, -2, -3
 """Dimensions that no tensor has, for free indices with names of their own: of a sum that is taken apart by a proof, of
 what a rule makes while a trace is written out, of a sum in an action. Numbers there count up; none of them meet."""

@@ -306,6 +306,14 @@ def rational(poly: Poly) -> Fraction | None:
     return poly[()] if set(poly) == {()} else None
 
 
+def single(poly: Poly) -> Factor | None:
+    """The factor when a polynomial is one entry: not a multiple, not a power, not a product."""
+    if len(poly) != 1:
+        return None
+    ((term, coefficient),) = poly.items()
+    return term[0] if coefficient == 1 and len(term) == 1 and term[0].power == 1 else None
+
+
 def key_of(poly: Poly) -> frozenset[Any]:
     """A hashable form of a polynomial."""
     return frozenset(poly.items())

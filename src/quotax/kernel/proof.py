@@ -27,7 +27,7 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Extreme, Function, What
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, slot
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, single, slot
 from quotax.kernel.rewriting import RULES
 from quotax.kernel.sheet import Loop, Sheet, definitions, named_sum, node, reduced
 from quotax.kernel.sizes import Size
@@ -609,12 +609,10 @@ def atoms_in(sheet: Sheet) -> list[int]:
 
 def _is_entry(poly: Poly, number: int) -> bool:
     """Whether an image is the atom itself, at its own slots."""
-    if len(poly) != 1:
+    own = single(poly)
+    if own is None or own.atom != number:
         return False
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0].atom != number or term[0].power != 1:
-        return False
-    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(term[0].at))
+    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(own.at))
 
 
 def _permuted(algebra: Algebra, term: Term, own: Factor) -> bool:

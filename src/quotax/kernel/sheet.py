@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, assert_never
 
 import sympy as sp
@@ -14,6 +13,7 @@ from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, key_of, rational, sign_of
 from quotax.kernel.sizes import Size
+from quotax.kernel.transformation import fraction
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bo
         }
         exact = sp.sympify(function.expression.xreplace(values))
         if exact.is_Rational:
-            return algebra.scale(UNIT, _fraction(exact))
+            return algebra.scale(UNIT, fraction(exact))
     made = algebra.atoms.make(
         ("function", function.expression, tuple(key_of(d) for d in definitions)),
         kinds.Application(function, definitions, boolean),
@@ -147,22 +147,27 @@ def definitions(atom: Atom) -> tuple[Poly, ...]:
     assert_never(what)
 
 
+def made_of(algebra: Algebra, polys: Iterable[Poly]) -> Iterator[Atom]:
+    """The atoms in polynomials, and all that those are made of, each once."""
+    waiting, seen = list(polys), set()
+    while waiting:
+        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
+            seen.add(number)
+            yield algebra.atoms[number]
+            waiting += definitions(algebra.atoms[number])
+
+
 def _is_moved(algebra: Algebra, poly: Poly) -> bool:
     return any(algebra.moved(f) for term in poly for f in term)
 
 
 def infinite(algebra: Algebra, polys: Sequence[Poly]) -> bool:
     """Whether something in polynomials, or in what they are made of, may be an infinity."""
-    waiting, seen = list(polys), set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            what = algebra.atoms[number].what
-            law = what.function.law if isinstance(what, kinds.Application) else None
-            if isinstance(what, kinds.Infinite) or law is not None:
-                return True
-            waiting += definitions(algebra.atoms[number])
-    return False
+    return any(
+        isinstance(atom.what, kinds.Infinite)
+        or (isinstance(atom.what, kinds.Application) and atom.what.function.law is not None)
+        for atom in made_of(algebra, polys)
+    )
 
 
 def _range(algebra: Algebra, function: Function, args: Sequence[Poly]) -> str:
@@ -179,7 +184,3 @@ def _real_range(function: Function, signs: Sequence[str]) -> str:
     }
     value = function.expression.xreplace(symbols)
     return "positive" if value.is_positive else "nonnegative" if value.is_nonnegative else "real"
-
-
-def _fraction(value: Any) -> Fraction:
-    return Fraction(int(value.p), int(value.q))

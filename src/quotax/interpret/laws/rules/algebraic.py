@@ -19,7 +19,7 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Factor
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, Term, rational, sign_of
-from quotax.kernel.sheet import Function, Guard, definitions, named_sum, node
+from quotax.kernel.sheet import Function, Guard, made_of, named_sum, node
 
 _POWERS = 4
 """Whole powers up to this are multiplied out."""
@@ -162,17 +162,12 @@ def power(eqn: Eqn, value: Tensor, exponent: Fraction) -> Tensor:
 
 def _flat(algebra: Algebra, poly: Poly) -> bool:
     """Whether a polynomial may vanish on open sets: something in it is constant on pieces."""
-    waiting, seen = [poly], set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            what = algebra.atoms[number].what
-            if isinstance(what, kinds.Application) and what.function.law is None:
-                expression = what.function.expression
-                flat = expression.has(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling, sp.sign, AppliedUndef)
-                if flat and _varies(algebra, what.arguments):
-                    return True
-            waiting += definitions(algebra.atoms[number])
+    for atom in made_of(algebra, [poly]):
+        if isinstance(atom.what, kinds.Application) and atom.what.function.law is None:
+            expression = atom.what.function.expression
+            flat = expression.has(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling, sp.sign, AppliedUndef)
+            if flat and _varies(algebra, atom.what.arguments):
+                return True
     return False
 
 
@@ -198,15 +193,8 @@ def _unsummed(at: Sequence[ix.Index]) -> bool:
 
 def _varies(algebra: Algebra, polys: Sequence[Poly]) -> bool:
     """Whether parameters or real inputs occur in polynomials, or in what they are made of."""
-    waiting, seen = list(polys), set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            atom = algebra.atoms[number]
-            if isinstance(atom.what, kinds.Parameter | kinds.Carry | kinds.Input) and atom.sign != "boolean":
-                return True
-            waiting += definitions(atom)
-    return False
+    varying = kinds.Parameter | kinds.Carry | kinds.Input
+    return any(isinstance(atom.what, varying) and atom.sign != "boolean" for atom in made_of(algebra, polys))
 
 
 def _never_zero(algebra: Algebra, poly: Poly) -> bool:
@@ -216,7 +204,7 @@ def _never_zero(algebra: Algebra, poly: Poly) -> bool:
         what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
         return isinstance(what, kinds.NamedSum) and _never_zero(algebra, algebra.at(what.poly, term[0].at))
     for term, number in poly.items():
-        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
+        what = algebra.atoms[term[0].atom].what if _one_entry(term) else None
         if not isinstance(what, kinds.Application):
             continue
         function, args = what.function, what.arguments

@@ -17,8 +17,8 @@ from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational
-from quotax.kernel.sheet import Extreme, Function, Guard, definitions, node
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational, single
+from quotax.kernel.sheet import Extreme, Function, Guard, definitions, made_of, node
 from quotax.kernel.sizes import ZERO
 
 # --- truth values
@@ -154,21 +154,17 @@ def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | Non
 def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
     algebra = eqn.algebra
-    if len(ramp) != 1:
+    factor, other = single(ramp), single(poly)
+    if factor is None or not isinstance(algebra.atoms[factor.atom].what, kinds.Ramp):
         return None
-    ((term, coefficient),) = ramp.items()
-    if coefficient != 1 or len(term) != 1 or not isinstance(algebra.atoms[term[0].atom].what, kinds.Ramp):
-        return None
-    column = term[0].at[0]
+    (column,) = factor.at
     token = token_of(algebra, poly)
     if token is not None:
-        return None if any(column in tuple(ix.parts(i)) for i in token[1]) else token_selection(algebra, token, column)
-    if len(poly) == 1:
-        ((other, c),) = poly.items()
-        if c == 1 and len(other) == 1 and isinstance(algebra.atoms[other[0].atom].what, kinds.Ramp):
-            there = other[0].at[0]
-            if there.extent == column.extent:
-                return algebra.normal(1, [algebra.delta(there, column)])
+        return None if any(column in tuple(ix.parts(i)) for i in token.at) else token_selection(algebra, token, column)
+    if other is not None and isinstance(algebra.atoms[other.atom].what, kinds.Ramp):
+        (there,) = other.at
+        if there.extent == column.extent:
+            return algebra.normal(1, [algebra.delta(there, column)])
     top = top_place(eqn, poly, column)
     if top is not None:
         return top
@@ -236,16 +232,8 @@ def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[G
 def _fixed(algebra: Algebra, poly: Poly) -> bool:
     """Whether a predicate is made of positions and constants alone."""
     given = kinds.Ramp | kinds.Extent | kinds.Delta | kinds.Constant | kinds.Rational | kinds.Real
-    waiting = [poly]
-    while waiting:
-        for term in waiting.pop():
-            for number, _, _ in term:
-                atom = algebra.atoms[number]
-                inner = definitions(atom)
-                if not inner and not isinstance(atom.what, given | kinds.Input | kinds.Tokens):
-                    return False
-                waiting += inner
-    return True
+    given |= kinds.Input | kinds.Tokens
+    return all(definitions(atom) or isinstance(atom.what, given) for atom in made_of(algebra, [poly]))
 
 
 def _closed(eqn: Eqn, poly: Poly) -> Poly:

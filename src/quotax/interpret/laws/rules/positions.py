@@ -17,8 +17,8 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Extreme, Factor
 from quotax.kernel.indices import Fixed, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Poly
-from quotax.kernel.sheet import definitions, reduced
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, single
+from quotax.kernel.sheet import made_of, reduced
 from quotax.kernel.sizes import ONE, ZERO, Size
 
 
@@ -98,12 +98,8 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
 
 def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
     """The factor when a polynomial is one entry of a token input."""
-    if len(poly) != 1:
-        return None
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0].power != 1:
-        return None
-    return term[0] if isinstance(algebra.atoms[term[0].atom].what, kinds.Tokens) else None
+    factor = single(poly)
+    return factor if factor is not None and isinstance(algebra.atoms[factor.atom].what, kinds.Tokens) else None
 
 
 def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
@@ -148,15 +144,11 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
 def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
     algebra = eqn.algebra
-    if len(poly) != 1:
-        return None
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1:
-        return None
-    number, at, _ = term[0]
-    made = algebra.atoms[number].what
+    factor = single(poly)
+    made = None if factor is None else algebra.atoms[factor.atom].what
     if (
-        not isinstance(made, kinds.Reduction)
+        factor is None
+        or not isinstance(made, kinds.Reduction)
         or made.name not in ("argmax", "argmin")
         or len(made.touched) != 1
         or made.touched[0].extent != column.extent
@@ -167,7 +159,7 @@ def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     writer = eqn.writer
     writer.notes[f"the {made.name[3:]}imum at {eqn.place} is attained at one place"] = None
     read, new = writer.fresh(column.extent), writer.fresh(column.extent)
-    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(at)}
+    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(factor.at)}
     body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
     found = reduced(algebra, body, [read], [new], Extreme("none", False, follows=True), f"{made.name} place", (), True)
     return algebra.substitute(found, {new: column})
@@ -181,18 +173,13 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     if along not in algebra.free_in(poly):
         return False
     smooth = kinds.Parameter | kinds.Input | kinds.NamedSum | kinds.Real | kinds.Extent | kinds.Rational
-    waiting = [poly]
-    while waiting:
-        for term in waiting.pop():
-            for number, _, _ in term:
-                atom = algebra.atoms[number]
-                if isinstance(atom.what, kinds.Application):
-                    function = atom.what.function
-                    if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
-                        return False
-                elif not isinstance(atom.what, smooth) or atom.sign == "boolean":
-                    return False
-                waiting += definitions(atom)
+    for atom in made_of(algebra, [poly]):
+        if isinstance(atom.what, kinds.Application):
+            function = atom.what.function
+            if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
+                return False
+        elif not isinstance(atom.what, smooth) or atom.sign == "boolean":
+            return False
     return True
 
 
