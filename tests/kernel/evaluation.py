@@ -7,12 +7,12 @@ ones. Every atom is what its kind says: a named sum is its definition, a functio
 import ast
 import itertools
 import re
-from fractions import Fraction
 
 import jax
 import numpy as np
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Pair
 from quotax.kernel.polynomials import slot
@@ -119,59 +119,51 @@ class Numbers:
     def _atom(self, atom):
         shape = tuple(map(self.size, atom.slots))
         slots = [slot(k, extent) for k, extent in enumerate(atom.slots)]
-        match atom.kind:
-            case "parameter" | "input" | "tokens":
+        match atom.what:
+            case kinds.Parameter() | kinds.Input() | kinds.Tokens():
                 return np.asarray(self.values[atom.name], float).reshape(shape)
-            case "size":
-                return self.size(Size.of(atom.data)) if atom.data in self.sizes else Size.of(atom.data).at(self.sizes)
-            case "iota":
+            case kinds.Extent(symbol):
+                return Size.of(symbol).at(self.sizes)
+            case kinds.Ramp():
                 return np.arange(shape[0])
-            case "delta":
+            case kinds.Delta():
                 return np.eye(shape[0])
-            case "order":
+            case kinds.Order():
                 return np.triu(np.ones(shape))
-            case "window":
-                (stride, dilation, low, base) = self.key(atom)[1]
-                low = self.size(Size.of(low) if isinstance(low, int) else low)
+            case kinds.Window(stride, dilation, low, base):
                 at, tap, entry = np.ogrid[tuple(slice(n) for n in shape)]
-                return stride * at + dilation * tap - low == base * entry
-            case "const":
-                return np.array(atom.data, float)
-            case "rational":
-                return float(Fraction(atom.data))
-            case "number":
-                kind, value = self.key(atom)
-                if kind == "arbitrary":
-                    raise Opaque(atom.name)
-                return np.log(float(value)) if kind == "log of" else float(value)
-            case "infinite":
-                key = self.key(atom)
-                return atom.data if atom.data is not None else np.frombuffer(key[2]).reshape(key[1])
-            case "let":
-                return self.poly(atom.data, slots)
-            case "selection":
-                row = self.poly(atom.data, slots[:-1])
+                return stride * at + dilation * tap - self.size(low) == base * entry
+            case kinds.Constant(array):
+                return np.array(array, float)
+            case kinds.Rational(value):
+                return float(value)
+            case kinds.Real(None):
+                raise Opaque(atom.name)
+            case kinds.Real(value) | kinds.Infinite(value):
+                return np.asarray(value, float)
+            case kinds.NamedSum(poly):
+                return self.poly(poly, slots)
+            case kinds.Selection(poly):
+                row = self.poly(poly, slots[:-1])
                 if self.key(atom)[0] == "positions":  # JAX reads at positions that it clips to the array
                     row = np.clip(row, 0, shape[-1] - 1)
                 return row[..., None] == np.arange(shape[-1])
-            case "abs":
-                return np.abs(self.atom(atom.data))
-            case "log":
-                return np.log(np.abs(self.atom(atom.data)))
-            case "exp":
-                return np.exp(self.poly(atom.data, slots))
-            case "function":
-                function, arguments, _ = atom.data
+            case kinds.Magnitude(of):
+                return np.abs(self.atom(of))
+            case kinds.Logarithm(of):
+                return np.log(np.abs(self.atom(of)))
+            case kinds.Exponential(poly):
+                return np.exp(self.poly(poly, slots))
+            case kinds.Application(function, arguments, _):
                 with np.errstate(all="ignore"):
                     return evaluated(function, [self.poly(a, slots) for a in arguments])
-            case "reduction":
-                return self._reduction(atom, slots, shape)
-            case "carry":
+            case kinds.Reduction():
+                return self._reduction(atom.what, slots, shape)
+            case kinds.Carry():
                 return self._carry(atom)
-        raise AssertionError(f"atoms of kind {atom.kind} have no numbers of their own")
+        raise AssertionError(f"{atom.what} has no numbers of its own")
 
-    def _reduction(self, atom, slots, shape):
-        made = atom.data
+    def _reduction(self, made, slots, shape):
         kept = slots[: len(slots) - len(made.new)]
         value = self.poly(made.definition, [*kept, *made.touched])
         lead, own = value.shape[: len(kept)], value.shape[len(kept) :]

@@ -5,12 +5,14 @@ from fractions import Fraction
 import numpy as np
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Factor, Function
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free
 from quotax.kernel.polynomials import Algebra, Atoms, slot
 from quotax.kernel.rewriting import RULES, _selections_of
-from quotax.kernel.sheet import Function, named_sum, node
+from quotax.kernel.sheet import named_sum, node
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import magnitude
 
@@ -74,7 +76,7 @@ class World:
         self.given = []
         for sign in ("real", "positive", "boolean", "sign"):
             for slots in ((H,), (H, H), (DOUBLE,), (MORE,), (H, K), (JOINT,), (LESS,)):
-                self.given.append(make((sign, slots), "parameter", f"{sign}{len(self.given)}", slots, sign=sign))
+                self.given.append(make((sign, slots), kinds.Parameter(), f"{sign}{len(self.given)}", slots, sign=sign))
         constants = (
             np.eye(3),
             np.eye(3)[::-1],
@@ -83,39 +85,39 @@ class World:
             np.array([2.0, -1.0, 0.5]),
         )
         self.constants = [
-            make(("constant", a.shape, tuple(a.ravel().tolist())), "const", "c", [Size.of(n) for n in a.shape], data=a,
+            make(("constant", a.shape, tuple(a.ravel().tolist())), kinds.Constant(a), "c", list(map(Size.of, a.shape)),
                  **({"sign": "boolean", "rows": _selections_of(a)} if np.all((a == 0) | (a == 1)) else {}))
             for a in constants
         ]  # fmt: skip
-        tokens = make(("tokens", "tok"), "tokens", "tok", [K], sign="nonnegative", data=H)
+        tokens = make(("tokens", "tok"), kinds.Tokens(H), "tok", [K], sign="nonnegative")
         rows = {"sign": "boolean", "rows": (((0,), (1,), True),)}
-        poly = {((tokens.number, (slot(0, K),), 1),): 1}
+        poly = {(Factor(tokens.number, (slot(0, K),), 1),): 1}
         self.made = [
             *self.constants,
-            make("one hot", "selection", "[tok=]", [K, H], data=poly, **rows),
-            make(("order", H), "order", "[<=]", (H, H), sign="boolean"),
-            make(("order", THREE), "order", "[<=]", (THREE, THREE), sign="boolean"),
-            make(("window", (2, 1, 1, 1), (H, THREE, DOUBLE)), "window", "[window]", (H, THREE, DOUBLE), sign="boolean",
+            make("one hot", kinds.Selection(poly), "[tok=]", [K, H], **rows),
+            make(("order", H), kinds.Order(), "[<=]", (H, H), sign="boolean"),
+            make(("order", THREE), kinds.Order(), "[<=]", (THREE, THREE), sign="boolean"),
+            make("window", kinds.Window(2, 1, Size.of(1), 1), "[window]", (H, THREE, DOUBLE), sign="boolean",
                  rows=(((0, 1), (2,), False),)),
             self.atoms[magnitude(self.algebra, self.given[0].number)],
         ]  # fmt: skip
         for extent in EXTENTS:
             self.made.append(self.atoms[self.algebra.delta(Free((0, 0), extent), Free((0, 1), extent))[0]])
         for extent in (H, DOUBLE, JOINT, TWO, MORE):
-            self.made.append(make(("iota", extent), "iota", "n", (extent,), sign="nonnegative"))
+            self.made.append(self.algebra.ramp(extent))
         one, two = self.given[7 + 0], self.given[7 + 4]  # positive
-        summed = self.algebra.normal(3, [(two.number, (slot(0, H), Bound(0, K)), 1)])
+        summed = self.algebra.normal(3, [Factor(two.number, (slot(0, H), Bound(0, K)), 1)])
         plus = self.algebra.add(self.algebra.entry(one, (slot(0, H),)), {(): 1})
         self.lets = [self._named(summed), self._named(plus)]
         z = sp.Symbol("z0", real=True)
         ((term, _),) = node(self.algebra, Function(sp.tanh(z), (z,), "tanh"), [plus]).items()
-        self.made += [*self.lets, self.atoms[term[0][0]]]
-        self.number = make(("rational", 6), "rational", "6", (), sign="positive", data=6)
+        self.made += [*self.lets, self.atoms[term[0].atom]]
+        self.number = self.algebra.rational(Fraction(6))
         self.made.append(self.number)
 
     def _named(self, poly):
         ((term, _),) = named_sum(self.algebra, poly).items()
-        return self.atoms[term[0][0]]
+        return self.atoms[term[0].atom]
 
     def values(self, sizes, seed=0):
         """Arrays for the atoms that are given, by name."""
@@ -137,7 +139,7 @@ class World:
         """Random factors."""
         pool = [*self.given, *self.made, *self.made]
         if self.element is not None:
-            pool += [a for a in self.atoms.made if a.kind in ("matrix", "element")] * 12
+            pool += [a for a in self.atoms.made if isinstance(a.what, kinds.Matrix | kinds.Scalar)] * 12
         factors = []
         for _ in range(choose(range(1, most + 1))):
             atom = choose(pool)
@@ -145,13 +147,13 @@ class World:
             powers = [1, 1, 1, 2]
             if atom.sign in ("positive", "sign") or atom in self.lets:
                 powers = [1, 1, -1, -1, 2]
-            if atom.kind == "abs":
+            if isinstance(atom.what, kinds.Magnitude):
                 powers = [1, 2, 3, -1, Fraction(1, 2)]
-            if atom.kind == "rational":
+            if isinstance(atom.what, kinds.Rational):
                 powers = [Fraction(1, 2), Fraction(3, 2), Fraction(-5, 2), 2]
-            if atom.kind == "matrix":
+            if isinstance(atom.what, kinds.Matrix):
                 powers = [1]
-            factors.append((atom.number, at, choose(powers)))
+            factors.append(Factor(atom.number, at, choose(powers)))
         return factors
 
 

@@ -7,19 +7,22 @@ from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import sympy as sp
 
 import quotax as qx
+from kernel.evaluation import Numbers
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
+from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Application, Carry, Extreme, Factor, NamedSum, Reduction, Selection
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
 from quotax.kernel.polynomials import TooLarge, slot
 from quotax.kernel.proof import Proof, Refused, Step
-from quotax.kernel.sheet import Extreme
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
@@ -209,19 +212,24 @@ def proof_of(function, params, element, claim, inputs=None):
 
 
 def atom_of(proof, kind, number=0):
-    return [a for a in proof.algebra.atoms.made if a.kind == kind][number]
+    return [a for a in proof.algebra.atoms.made if isinstance(a.what, kind)][number]
 
 
 def scaled_claim(name="b"):
-    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], (I,), 1)]), g((I,)))}
+    return by_a_number(name, (I,), None)
 
 
 POSITIVE = Element("positive", None, H)
 
 
-def by_a_number(name, at=()):
-    """The claim that a parameter is multiplied by an element that is one number."""
-    return lambda algebra, numbers, g: {name: algebra.multiply(algebra.normal(1, [(numbers[name], at, 1)]), g(()))}
+def by_a_number(name, at=(), number=()):
+    """The claim that a parameter is multiplied by an element at the same indices, or by one that is one number."""
+
+    def claim(algebra, numbers, g):
+        factor = g(at if number is None else number)
+        return {name: algebra.multiply(algebra.normal(1, [Factor(numbers[name], at, 1)]), factor)}
+
+    return claim
 
 
 def scaled_sum():
@@ -230,7 +238,7 @@ def scaled_sum():
 
 def test_an_image_with_a_stray_index_is_refused():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     stray = proof.algebra.entry(let, (Free((0, 7), H),))
     with pytest.raises(Refused, match=r"does not become what is said|has an index that it has not"):
         proof.do(Step("image", let.number, (stray,)))
@@ -241,7 +249,7 @@ def test_an_image_with_a_stray_index_is_refused():
 
 def test_an_image_is_given_once():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     proof.do(Step("inline", let.number))
     with pytest.raises(Refused, match="has an image already"):
         proof.do(Step("inline", let.number))
@@ -249,7 +257,7 @@ def test_an_image_is_given_once():
 
 def test_an_image_that_is_not_so_is_refused():
     proof = scaled_sum()
-    let = atom_of(proof, "let")
+    let = atom_of(proof, NamedSum)
     with pytest.raises(Refused, match="does not become what is said"):
         proof.do(Step("image", let.number, (proof.entry(let.number),)))
 
@@ -262,7 +270,7 @@ def test_what_has_no_image_cannot_be_used():
 
 def test_a_rule_of_another_kind_is_refused():
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    function = atom_of(proof, "function")
+    function = atom_of(proof, Application)
     with pytest.raises(Refused, match="is no let"):
         proof.do(Step("inline", function.number))
     with pytest.raises(Refused, match="has an image already"):
@@ -298,7 +306,7 @@ def test_a_loop_is_closed_by_its_law_alone():
     with pytest.raises(Refused, match="not every carry has an image"):
         proof.do(Step("assume", 0, ()))
     proof.do(Step("assume", 0, (proof.entry(carry),)))
-    for atom in [a for a in proof.algebra.atoms.made if a.kind == "let"]:
+    for atom in [a for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]:
         proof.do(Step("inline", atom.number))
     with pytest.raises(Refused, match=r"the law of a carry of the loop at .* is not kept"):
         proof.do(Step("discharge", 0))
@@ -308,7 +316,7 @@ def test_the_law_of_a_carry_may_not_depend_on_time():
     proof, carry = carried()
     algebra, steps = proof.algebra, H.plus(1)
     time = slot(0, steps)
-    ramp = algebra.atoms.make(("iota", steps), "iota", "n", (steps,), sign="nonnegative")
+    ramp = algebra.ramp(steps)
     image = algebra.multiply(proof.entry(carry), algebra.entry(ramp, (time,)))
     with pytest.raises(Refused, match="the law of a carry depends on time"):
         proof.do(Step("assume", 0, (image,)))
@@ -321,16 +329,16 @@ PERMUTE = Element("permutation", None, H)
 
 def permuted_claim(algebra, numbers, g):
     j = Free((-3, 1), H)
-    return {"b": algebra.multiply(g((I, j)), algebra.normal(1, [(numbers["b"], (j,), 1)]), [j])}
+    return {"b": algebra.multiply(g((I, j)), algebra.normal(1, [Factor(numbers["b"], (j,), 1)]), [j])}
 
 
 def permuting(algebra, place):
-    return ((place, ((algebra.atoms._known["g"].number, (place, Bound(0, H)), 1),), Bound(0, H)),)
+    return ((place, (Factor(algebra.atoms._known["g"].number, (place, Bound(0, H)), 1),), Bound(0, H)),)
 
 
 def test_a_reduction_in_order_is_not_permuted():
     proof = proof_of(lambda p: jnp.argmax(p["b"]) * 1.0, {"b": "h"}, PERMUTE, permuted_claim)
-    atom = atom_of(proof, "reduction")
+    atom = atom_of(proof, Reduction)
     law = Law(matrices=permuting(proof.algebra, Free((1, 0), H)))
     with pytest.raises(Refused, match="depends on the order of what it reads"):
         proof.do(Step("lemma", atom.number, laws=(law,)))
@@ -338,8 +346,8 @@ def test_a_reduction_in_order_is_not_permuted():
 
 def test_what_moves_may_not_vary_along_what_is_reduced():
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    atom = atom_of(proof, "reduction")
-    scale = ((proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
+    atom = atom_of(proof, Reduction)
+    scale = (Factor(proof.algebra.atoms._known["g"].number, (Free((1, 0), H),), 1),)
     with pytest.raises(Refused, match="what moves varies along"):
         proof.do(Step("lemma", atom.number, laws=(Law(scale=scale),)))
 
@@ -348,12 +356,12 @@ def test_a_function_does_not_commute_with_a_matrix():
     element = Element("general", None, H)
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, element, permuted_claim)
     with pytest.raises(Refused, match="does not commute with a matrix"):
-        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
 
 
 def test_the_wrong_law_is_refused():
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
-    number = atom_of(proof, "function").number
+    number = atom_of(proof, Application).number
     with pytest.raises(Refused, match="does not move so"):
         proof.do(Step("lemma", number, laws=(Law(),)))
     with pytest.raises(Refused, match="has 1 arguments"):
@@ -365,28 +373,28 @@ def test_the_wrong_law_is_refused():
 ])  # fmt: skip
 def test_a_factor_that_may_vanish_and_a_lemma_that_is_not_so_are_refused(kind, match):
     proof = proof_of(lambda p: jnp.exp(p["b"]), {"b": "h"}, Element(kind, None, H), scaled_claim())
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (I,), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (I,), 1),))
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match=match):
-        proof.do(Step("lemma", atom_of(proof, "function").number, laws=(law,), effects=(effect, None)))
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=(law,), effects=(effect, None)))
 
 
 def test_two_arguments_that_move_in_two_ways_are_refused():
     both = lambda p: jnp.maximum(p["b"], p["c"])
     proof = proof_of(both, {"b": "h", "c": "h"}, POSITIVE, scaled_claim())
-    number, g = atom_of(proof, "function").number, proof.algebra.atoms._known["g"].number
-    laws = (Law(scale=((g, (I,), 1),)), Law())
+    number, g = atom_of(proof, Application).number, proof.algebra.atoms._known["g"].number
+    laws = (Law(scale=(Factor(g, (I,), 1),)), Law())
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match="no proof that"):
         proof.do(Step("lemma", number, laws=laws, effects=(effect, None)))
     proof = proof_of(both, {"b": "h", "c": "h"}, PERMUTE, permuted_claim)
     with pytest.raises(Refused, match="one argument is permuted and another is not"):
-        proof.do(Step("lemma", atom_of(proof, "function").number,
+        proof.do(Step("lemma", atom_of(proof, Application).number,
                       laws=(Law(matrices=permuting(proof.algebra, I)), Law())))  # fmt: skip
 
 
 def test_the_root_of_a_negative_multiple_is_refused():
-    negated = lambda algebra, numbers, g: {"b": algebra.normal(-2, [(numbers["b"], (I,), 1)])}
+    negated = lambda algebra, numbers, g: {"b": algebra.normal(-2, [Factor(numbers["b"], (I,), 1)])}
     proof = proof_of(lambda p: jnp.sqrt(p["b"]), {"b": "h"}, POSITIVE, negated)
     with pytest.raises(Refused, match="the root of a negative multiple of b"):
         proof.settled()
@@ -405,11 +413,11 @@ def test_a_step_that_names_an_atom_of_another_proof_is_refused():
 def test_a_reduction_moves_by_its_own_law_alone():
     proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, Element("positive", None, None),
                      by_a_number("b", (I,)))  # fmt: skip
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (), 1),))
     wrong = Effect(power=sp.Integer(2), words="a common positive factor comes out of it")
     with pytest.raises(Refused, match="a reduction does not move so"):
-        proof.do(Step("lemma", atom_of(proof, "reduction").number, laws=(law,), effects=(wrong, None)))
-    assert atom_of(proof, "reduction").data.law == Extreme()
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(law,), effects=(wrong, None)))
+    assert atom_of(proof, Reduction).what.law == Extreme()
 
 
 # --- forged: each proves something false unless the kernel looks at what a law is made of
@@ -431,10 +439,10 @@ def test_a_scale_at_a_bound_index():
     """`|b @ c|` is not left alone by flips of the entries of b."""
     flips = Element("sign", None, H)
     proof = proof_of(lambda p: jnp.abs(p["b"] @ p["c"]), {"b": "h", "c": "h"}, flips, scaled_claim())
-    let, function = atom_of(proof, "let"), atom_of(proof, "function")
-    term = next(iter(let.data))
+    let, function = atom_of(proof, NamedSum), atom_of(proof, Application)
+    term = next(iter(let.what.poly))
     (bound,) = proof.algebra.bound_in(term)
-    law = Law(scale=((proof.algebra.atoms._known["g"].number, (bound,), 1),))
+    law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (bound,), 1),))
     effect = Effect(absolute=True, words="a sign does not change it")
     refused(proof, Step("inline", let.number), Step("lemma", function.number, laws=(law,), effects=(effect, None)))
 
@@ -443,8 +451,8 @@ def test_a_permutation_at_a_fixed_index():
     """`tanh(b[0])` is not left alone by permutations of b."""
     proof = proof_of(lambda p: jnp.tanh(p["b"][0]), {"b": "h"}, PERMUTE, permuted_claim)
     law = Law(matrices=permuting(proof.algebra, Fixed(Size.of(0), H)))
-    refused(proof, *(Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"),
-            Step("lemma", atom_of(proof, "function").number, laws=(law,)))  # fmt: skip
+    refused(proof, *(Step("inline", a.number) for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)),
+            Step("lemma", atom_of(proof, Application).number, laws=(law,)))  # fmt: skip
 
 
 def test_a_word_that_is_empty():
@@ -452,11 +460,11 @@ def test_a_word_that_is_empty():
 
     def summed(algebra, numbers, g):
         j = Free((-3, 1), H)
-        return {name: algebra.total(algebra.normal(1, [(numbers[name], (j,), 1)]), [j]) for name in ("b",)}
+        return {name: algebra.total(algebra.normal(1, [Factor(numbers[name], (j,), 1)]), [j]) for name in ("b",)}
 
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, PERMUTE, summed)
     law = Law(matrices=((I, (), Bound(0, H)),))
-    number = atom_of(proof, "function").number
+    number = atom_of(proof, Application).number
     try:
         proof.do(Step("lemma", number, laws=(law,)))
     except Refused:
@@ -468,8 +476,8 @@ def test_a_coefficient_of_zero():
     """Whether b is zero is not left alone where b becomes zero."""
     proof = proof_of(lambda p: jnp.where(p["b"] == 0, 1.0, 2.0), {"b": "h"}, POSITIVE, lambda *_: {"b": {}})
     effect = Effect(words="a factor does not change it")
-    lets = [Step("inline", a.number) for a in proof.algebra.atoms.made if a.kind == "let"]
-    lemma = Step("lemma", atom_of(proof, "function").number, laws=(Law(Fraction(0)),), effects=(effect, None))
+    lets = [Step("inline", a.number) for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]
+    lemma = Step("lemma", atom_of(proof, Application).number, laws=(Law(Fraction(0)),), effects=(effect, None))
     refused(proof, lemma, *lets)
 
 
@@ -487,7 +495,7 @@ def test_a_carry_at_a_fixed_time():
     less = algebra.multiply(algebra.add(proof.entry(carry), first, -1), proof.element.entry(algebra, (), True))
     image = algebra.add(first, less)
     refused(proof, Step("assume", 0, (image,)),
-            *(Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let"),
+            *(Step("inline", a.number) for a in algebra.atoms.made if isinstance(a.what, NamedSum)),
             Step("discharge", 0))  # fmt: skip
 
 
@@ -501,10 +509,10 @@ def test_an_entry_without_its_indices():
 
     proof = proof_of(model, {"a": "1", "b": "2", "c": "2"}, number, by_a_number("a"))
     algebra, inverse = proof.algebra, number.entry(proof.algebra, (), True)
-    let = next(a for a in algebra.atoms.made if a.kind == "let" and a.slots)
-    bare = {((let.number, (), 1),): Fraction(1)}
+    let = next(a for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a.slots)
+    bare = {(Factor(let.number, (), 1),): Fraction(1)}
     image = algebra.add(bare, algebra.multiply(algebra.add(proof.entry(let.number), bare, -1), inverse))
-    others = [Step("inline", a.number) for a in algebra.atoms.made if a.kind == "let" and a is not let]
+    others = [Step("inline", a.number) for a in algebra.atoms.made if isinstance(a.what, NamedSum) and a is not let]
     refused(proof, Step("image", let.number, (image,)), *others)
 
 
@@ -513,7 +521,7 @@ def test_the_power_of_a_trace():
 
     def traced(algebra, numbers, g):
         j = Free((-3, 1), H)
-        return {"b": algebra.multiply(g((j, j)), algebra.normal(1, [(numbers["b"], (I,), 1)]), [j])}
+        return {"b": algebra.multiply(g((j, j)), algebra.normal(1, [Factor(numbers["b"], (I,), 1)]), [j])}
 
     proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, PERMUTE, traced)
     number = proof.sheet.parameters["b"]
@@ -534,3 +542,173 @@ def test_data_may_not_name_an_index_that_there_is_none_of(index):
     except Refused:
         return
     pytest.fail("an index out of bounds was read")
+
+
+SHIFTS = Element("vector", None, H)
+
+
+def test_two_arguments_that_are_shifted_by_two_numbers():
+    """`max(b + g, c + 2 g)` is no `max(b, c) + g`."""
+
+    def shifted(algebra, numbers, g):
+        own = {name: algebra.normal(1, [Factor(numbers[name], (I,), 1)]) for name in "bc"}
+        return {"b": algebra.add(own["b"], g((I,))), "c": algebra.add(own["c"], g((I,)), 2)}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, SHIFTS, shifted)
+    shift = SHIFTS.entry(proof.algebra, (I,))
+    laws = (Law(shift=shift), Law(shift=proof.algebra.scale(shift, 2)))
+    effect = Effect(shift=sp.Integer(1), words="it moves along")
+    with pytest.raises(Refused, match="two arguments move in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws, effects=(None, effect)))
+
+
+def test_two_arguments_that_are_multiplied_by_two_numbers():
+    """`max(g b, 2 g c)` is no `g max(b, c)`."""
+
+    def scaled(algebra, numbers, g):
+        own = {name: algebra.multiply(algebra.normal(1, [Factor(numbers[name], (I,), 1)]), g((I,))) for name in "bc"}
+        return {"b": own["b"], "c": algebra.scale(own["c"], 2)}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, POSITIVE, scaled)
+    scale = (Factor(proof.algebra.atoms._known["g"].number, (I,), 1),)
+    effect = Effect(power=sp.Integer(1), words="it is homogeneous")
+    laws = (Law(scale=scale), Law(Fraction(2), scale))
+    with pytest.raises(Refused, match="two arguments move in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws, effects=(effect, None)))
+
+
+def test_two_arguments_that_are_permuted_in_two_ways():
+    """`max(P b, P' c)` is no permutation of `max(b, c)`."""
+
+    def twice(algebra, numbers, g):
+        j = Free((-3, 1), H)
+        rows = {"b": g((I, j)), "c": g((j, I))}
+        return {n: algebra.multiply(r, algebra.normal(1, [Factor(numbers[n], (j,), 1)]), [j]) for n, r in rows.items()}
+
+    proof = proof_of(lambda p: jnp.maximum(p["b"], p["c"]), {"b": "h", "c": "h"}, PERMUTE, twice)
+    g, end = proof.algebra.atoms._known["g"].number, Bound(0, H)
+    laws = tuple(Law(matrices=((I, (Factor(g, at, 1),), end),)) for at in ((I, end), (end, I)))
+    with pytest.raises(Refused, match="two arguments are permuted in two ways"):
+        proof.do(Step("lemma", atom_of(proof, Application).number, laws=laws))
+
+
+def test_a_shift_that_varies_along_what_is_reduced():
+    """`max_i (b_i + g_i)` is no `max_i b_i + g_i`."""
+    plus = lambda algebra, numbers, g: {"b": algebra.add(algebra.normal(1, [Factor(numbers["b"], (I,), 1)]), g((I,)))}
+    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, SHIFTS, plus)
+    touched = Free((1, 0), H)
+    effect = Effect(shift=sp.Integer(1), words="of a common shift, it moves along")
+    law = Law(shift=SHIFTS.entry(proof.algebra, (touched,)))
+    with pytest.raises(Refused, match="what moves varies along"):
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(law,), effects=(None, effect)))
+
+
+@pytest.mark.parametrize(("image", "power"), [("b * b", -1), ("s * b", Fraction(1, 2)), ("b + 1", -1), ("-b", -1),
+                                              ("-4 * b", Fraction(1, 2)), ("-2 * b", -1), ("s * b", -2)])  # fmt: skip
+def test_a_power_of_a_monomial_is_its_value_or_is_not_said(image, power):
+    """`(alpha T)^p = alpha^p T^p` where that is so: T occurs once, to the first power, and roots are of positives."""
+    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, Element("sign", None, H), lambda *_: {})
+    algebra, number = proof.algebra, proof.sheet.parameters["b"]
+    b, s = proof.entry(number), proof.element.entry(algebra, (I,))
+    poly = {"b * b": lambda: algebra.multiply(b, b), "s * b": lambda: algebra.multiply(s, b),
+            "b + 1": lambda: algebra.add(b, {(): Fraction(1)}), "-b": lambda: algebra.scale(b, -1),
+            "-4 * b": lambda: algebra.scale(b, -4), "-2 * b": lambda: algebra.scale(b, -2)}[image]()  # fmt: skip
+    found = proof._monomial_power(number, poly, power)
+    values = {"b": np.array([0.7, 1.3]), "c": np.ones(2)}
+    numbers = Numbers(algebra.atoms, {"h": 2}, values, given={algebra.atoms._known["g"].number: [-1.0, 1.0]})
+    assert (found is None) == (image in ("b * b", "b + 1") or (power == Fraction(1, 2)))
+    if found is not None:
+        np.testing.assert_allclose(numbers.poly(found, [I]), numbers.poly(poly, [I]) ** float(power), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["permutation", "orthogonal"])
+@pytest.mark.parametrize("image", ["g T", "g g T", "T g' row", "g T^2", "2 g T", "g T + T", "g_ii T", "s T"])
+def test_only_a_permuted_entry_is_one(image, kind):
+    """What a guard asks: `T'` is `T` at places that are a permutation of its own."""
+    element = Element(kind, None, H)
+    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, element, lambda *_: {})
+    algebra, number = proof.algebra, proof.sheet.parameters["b"]
+    g, j, k = algebra.atoms._known["g"].number, Bound(0, H), Bound(1, H)
+    poly = {
+        "g T": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 1)])],
+        "g g T": [(1, [Factor(g, (I, k), 1), Factor(g, (k, j), 1), Factor(number, (j,), 1)])],
+        "T g' row": [(1, [Factor(g, (j, I), 1), Factor(number, (j,), 1)])],
+        "g T^2": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 2)])],
+        "2 g T": [(2, [Factor(g, (I, j), 1), Factor(number, (j,), 1)])],
+        "g T + T": [(1, [Factor(g, (I, j), 1), Factor(number, (j,), 1)]), (1, [Factor(number, (I,), 1)])],
+        "g_ii T": [(1, [Factor(g, (j, j), 1), Factor(number, (I,), 1)])],
+        "s T": [(1, [Factor(proof.sheet.parameters["c"], (I,), 1), Factor(number, (I,), 1)])],
+    }[image]
+    proof.images[number] = {tuple(term): Fraction(c) for c, term in poly}
+    expected = image in ("g T", "g g T", "T g' row") and kind == "permutation"
+    assert proof._permuted_entry(proof.entry(number)) is expected
+
+
+def test_a_law_of_a_lemma_has_whole_entries():
+    """A factor of a law with an index too few is refused before anything is computed with it."""
+    proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, POSITIVE, scaled_claim())
+    g = proof.algebra.atoms._known["g"].number
+    for law in (Law(scale=(Factor(g, (), 1),)), Law(matrices=((I, (Factor(g, (I, Bound(0, H)), 1),), Bound(0, H)),)),
+                Law(shift={(Factor(g, (I, I), 1),): Fraction(1)})):  # fmt: skip
+        with pytest.raises(Refused, match="an entry of g with the wrong indices"):
+            proof._stated(law)
+
+
+def test_the_law_of_a_carry_reads_it_at_its_own_time():
+    """Not at the time before, not at two times, and not where time is part of another index."""
+    proof, carry = carried()
+    time = slot(0, H.plus(1))
+    for at in (ix.affine(H, -1, time, time.extent), Fixed(Size.of(0), time.extent)):
+        with pytest.raises(Refused, match="the law of a carry depends on time"):
+            proof._timeless(carry, {(Factor(carry, (at,), 1),): Fraction(1)})
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof._timeless(carry, {(Factor(carry, (time,), 1), Factor(carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
+    proof._timeless(carry, proof.entry(carry))
+
+
+def test_a_selection_moves_with_the_position_that_it_reads():
+    """`a[c > 0]` is not read where it was when c changes its sign."""
+    model = lambda p: p["a"][(p["c"][0] > 0).astype(int)]
+    for name, at in (("c", ()), ("a", (slot(0, Size.of(2)),))):
+        proof = proof_of(model, {"a": "2", "c": "1"}, Element("sign", None, None), by_a_number(name, at))
+        atoms = [a for a in proof.algebra.atoms.made if isinstance(a.what, Application | NamedSum)]
+        selection = atom_of(proof, Selection)
+        for atom in (a for a in atoms if a.number < selection.number):
+            proof.do(Step("congruence", atom.number))
+        if name == "a":
+            assert proof.image(selection.number) == proof.entry(selection.number)
+        else:
+            with pytest.raises(Refused, match=r"nothing says how \[position=·\] moves"):
+                proof.image(selection.number)
+
+
+def test_a_carry_is_not_read_twice_at_its_time():
+    """`C[t, t]` depends on time, whatever the other slots are."""
+    proof, _ = carried()
+    square = proof.algebra.atoms.make("square", Carry(), "C", (H, H))
+    with pytest.raises(Refused, match="the law of a carry depends on time"):
+        proof._timeless(square.number, {(Factor(square.number, (I, I), 1),): Fraction(1)})
+    proof._timeless(square.number, proof.entry(square.number))
+
+
+def test_the_power_of_a_sum_of_factors():
+    """`(sum_k s_ki T_i)^-1` is no `sum_k s_ki^-1 T_i^-1`."""
+    copies = Element("positive", Size.of("k"), H)
+    proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, copies, lambda *_: {})
+    number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
+    summed = {(Factor(g, (Bound(0, Size.of("k")), I), 1), Factor(number, (I,), 1)): Fraction(1)}
+    assert proof._monomial_power(number, summed, -1) is None
+
+
+def test_a_place_in_order_is_not_permuted_where_rows_are_too():
+    """`argmax_j b_ij` along the second of two dimensions that are both permuted."""
+
+    def both(algebra, numbers, g):
+        k, m = Free((-3, 1), H), Free((-3, 2), H)
+        moved = algebra.multiply(g((slot(0, H), k)), algebra.normal(1, [Factor(numbers["b"], (k, m), 1)]), [k])
+        return {"b": algebra.multiply(g((slot(1, H), m)), moved, [m])}
+
+    proof = proof_of(lambda p: jnp.argmax(p["b"], 1) * 1.0, {"b": "h h"}, PERMUTE, both)
+    matrices = (*permuting(proof.algebra, I), *permuting(proof.algebra, Free((1, 0), H)))
+    with pytest.raises(Refused, match="depends on the order of what it reads"):
+        proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(Law(matrices=matrices),)))

@@ -8,6 +8,7 @@ import pytest
 import sympy as sp
 
 from kernel.evaluation import Numbers, element_values
+from quotax.kernel.atoms import Factor, Parameter, Scalar
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound
 from quotax.kernel.polynomials import Algebra, Atoms, slot
@@ -45,9 +46,9 @@ class World:
         self.algebra = Algebra(self.atoms, RULES, self.element.relations(self.atoms))
         self.element.entry(self.algebra, (I, I) if self.element.is_matrix else (I,))
         make = self.atoms.make
-        self.T = make("T", "parameter", "T", (H, K))
-        self.U = make("U", "parameter", "U", (H,))
-        self.s = {sign: make(sign, "element", sign, (H,), sign=sign, moved=True) for sign in SIGNS}
+        self.T = make("T", Parameter(), "T", (H, K))
+        self.U = make("U", Parameter(), "U", (H,))
+        self.s = {sign: make(sign, Scalar(), sign, (H,), sign=sign, moved=True) for sign in SIGNS}
 
     def numbers(self, sizes):
         rng = np.random.default_rng(0)
@@ -63,7 +64,7 @@ class World:
 
 
 def entry(atom, *at, power=1):
-    return ((atom.number, at, power),)
+    return (Factor(atom.number, at, power),)
 
 
 @pytest.mark.parametrize("kind", ["permutation", "orthogonal", "fixing", "general"])
@@ -78,7 +79,7 @@ def test_a_law_applied(kind):
         algebra.add(algebra.normal(3, [*entry(world.T, I, Bound(0, K)), *entry(world.T, Bound(0, H), Bound(0, K))]),
                     algebra.entry(world.U, (I,))),
     ]  # fmt: skip
-    words = [((g, (I, low), 1),), ((g, (I, Bound(1, H)), 1), (g, (Bound(1, H), low), 1))]
+    words = [(Factor(g, (I, low), 1),), (Factor(g, (I, Bound(1, H)), 1), Factor(g, (Bound(1, H), low), 1))]
     shift = algebra.entry(world.U, (I,))
     for poly, word, sizes in itertools.product(polys, words, SYMBOLS):
         law = Law(Fraction(-2, 3), entry(world.s["positive"], I), ((I, word, low),), shift)
@@ -162,7 +163,7 @@ def test_a_value_under_an_effect_is_the_function_of_the_scaled_argument(name):
     world, z = World(), sp.Symbol("z", real=True)
     algebra = world.algebra
     compute = sp.lambdify(z, function(z), "numpy")
-    value = world.atoms.make("F", "parameter", "F", (H, K))
+    value = world.atoms.make("F", Parameter(), "F", (H, K))
     for coefficient, signs in itertools.product((1, 3, -1, -2), [(), ("positive",), ("sign",), ("nonzero",)]):
         scale = tuple(f for sign in signs for f in entry(world.s[sign], I))
         kind = kind_of(algebra, Fraction(coefficient), scale)
@@ -224,17 +225,17 @@ def test_a_logarithm_is_a_sum_over_factors(coefficient):
             expected = np.log(np.abs(float(coefficient) * numbers.term(scale, [I])))
             np.testing.assert_allclose(numbers.poly(found, [I]), np.broadcast_to(expected, sizes["h"]), atol=1e-12)
     made = magnitude(world.algebra, s["nonzero"].number)
-    assert logarithm(world.algebra, Fraction(1), ((made, (I,), 1),)) == logarithm(
+    assert logarithm(world.algebra, Fraction(1), (Factor(made, (I,), 1),)) == logarithm(
         world.algebra, Fraction(1), entry(s["nonzero"], I)
     )
 
 
 def test_what_permutes_and_what_a_law_touches():
     world, other = World(), World("orthogonal")
-    g = (world.atoms._known["g"].number, (I, Bound(0, H)), 1)
+    g = Factor(world.atoms._known["g"].number, (I, Bound(0, H)), 1)
     assert permutes(world.algebra, [g])
-    assert not permutes(world.algebra, [(*g[:2], 2)])
-    assert not permutes(other.algebra, [(other.atoms._known["g"].number, (I, Bound(0, H)), 1)])
+    assert not permutes(world.algebra, [g._replace(power=2)])
+    assert not permutes(other.algebra, [Factor(other.atoms._known["g"].number, (I, Bound(0, H)), 1)])
     assert not permutes(world.algebra, entry(world.s["sign"], I))
     law = Law(scale=entry(world.s["sign"], I), shift=world.algebra.entry(world.U, (I,)))
     assert touches(world.algebra, law, [I])

@@ -1,5 +1,5 @@
 """What a proof for every width is made of, and what checks it: index notation, its normal form, and a replay of steps.
 
-It imports nothing of what finds proofs. `sizes` and `indices` are the notation, `polynomials` and `rewriting` the
-normal form, `elements` the group, `transformation` and `sheet` what a model is written in, `proof` the checker.
+It imports nothing of what finds proofs. `sizes`, `indices` and `atoms` are the notation, `polynomials` and `rewriting`
+its normal form, `elements` the group, `transformation` and `sheet` what a model is written in, `proof` the checker.
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
@@ -16,7 +17,7 @@ from quotax.kernel.polynomials import Algebra, Factor, Poly
 from quotax.kernel.proof import Proof, Prover, Refused, Step
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size, read
-from quotax.kernel.transformation import Effect, Law, exponential, magnitude
+from quotax.kernel.transformation import Effect, Law, exponential, log_magnitude, magnitude
 
 Claim = Callable[[Algebra], Mapping[str, Poly]]
 """What the action makes of the parameters, in the atoms of this algebra."""
@@ -80,17 +81,25 @@ class _Encoder:
         if number < self.common:
             return number
         atom = self.atoms[number]
-        if atom.kind == "delta" or atom.kind == "iota":
-            return [atom.kind, str(atom.slots[0])]
-        if atom.kind in ("abs", "log"):
-            return [atom.kind, self.atom(atom.data)]
-        if atom.kind in ("exp", "let"):
-            return [atom.kind, self.poly(atom.data)]
-        if atom.kind == "rational":
-            return [atom.kind, str(atom.data)]
-        if atom.kind == "size":
-            return [atom.kind, atom.data]
-        raise Refused(f"{atom.name} cannot be written down")
+        match atom.what:
+            case kinds.Delta():
+                return ["delta", str(atom.slots[0])]
+            case kinds.Ramp():
+                return ["iota", str(atom.slots[0])]
+            case kinds.Magnitude(of):
+                return ["abs", self.atom(of)]
+            case kinds.Logarithm(of):
+                return ["log", self.atom(of)]
+            case kinds.Exponential(poly):
+                return ["exp", self.poly(poly)]
+            case kinds.NamedSum(poly):
+                return ["let", self.poly(poly)]
+            case kinds.Rational(value):
+                return ["rational", str(value)]
+            case kinds.Extent(symbol):
+                return ["size", symbol]
+            case _:
+                raise Refused(f"{atom.name} cannot be written down")
 
     def index(self, index: Index) -> list[Any]:
         if isinstance(index, Free):
@@ -140,7 +149,7 @@ class _Decoder:
         for atom, at, power in data:
             exact = Fraction(power)
             whole = exact.denominator == 1
-            out.append((self.atom(atom), tuple(self.index(i) for i in at), int(exact) if whole else exact))
+            out.append(Factor(self.atom(atom), tuple(self.index(i) for i in at), int(exact) if whole else exact))
         return tuple(out)
 
     def atom(self, data: Any) -> int:
@@ -152,21 +161,15 @@ class _Decoder:
         algebra = self.algebra
         if kind == "delta":
             size = _size(made)
-            return algebra.delta(Free((0, 0), size), Free((0, 1), size))[0]
+            return algebra.delta(Free((0, 0), size), Free((0, 1), size)).atom
         if kind == "iota":
-            size = _size(made)
-            return algebra.atoms.make(("iota", size), "iota", "n", (size,), sign="nonnegative").number
+            return algebra.ramp(_size(made)).number
         if kind == "abs":
             return magnitude(algebra, self.atom(made))
         if kind == "log":
-            base = algebra.atoms[self.atom(made)]
-            return algebra.atoms.make(
-                ("log", base.number), "log", f"log|{base.name}|", base.slots, moved=True, data=base.number
-            ).number
+            return log_magnitude(algebra, self.atom(made)).number
         if kind == "rational":
-            value = Fraction(made)
-            facts: dict[str, Any] = {"sign": "positive", "data": value}
-            return algebra.atoms.make(("rational", value), "rational", str(value), (), **facts).number
+            return algebra.rational(Fraction(made)).number
         found = (
             exponential(algebra, self.poly(made))
             if kind == "exp"
@@ -175,7 +178,7 @@ class _Decoder:
             else named_sum(algebra, self.poly(made))
         )
         ((term, _),) = found.items()
-        return term[0][0]
+        return term[0].atom
 
     def index(self, data: Sequence[Any]) -> Index:
         index = self._index(data)

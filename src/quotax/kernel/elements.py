@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Matrix, Scalar
 from quotax.kernel.indices import Bound, Fixed, Index, Pair
 from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule, renamed
 from quotax.kernel.rewriting import occurrences
@@ -45,14 +46,14 @@ class Element:
 
     def _atom(self, atoms: Atoms, inverted: bool = False) -> Atom:
         if inverted:
-            return atoms.make("inv(g)", "matrix", "g⁻¹", self.slots, moved=True)
+            return atoms.make("inv(g)", Matrix(), "g⁻¹", self.slots, moved=True)
         copies = (0,) if self.each is not None else ()
         first = len(copies)
         rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
         if self.kind == "permutation":
             rows = (((*copies, first), (first + 1,), True), ((*copies, first + 1), (first,), True))
-        kind = "matrix" if self.is_matrix else "element"
-        return atoms.make("g", kind, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
+        what = Matrix() if self.is_matrix else Scalar()
+        return atoms.make("g", what, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
 
     def relations(self, atoms: Atoms) -> tuple[Rule, ...]:
         """The relations between the entries of the element, whose atoms are made here."""
@@ -66,9 +67,9 @@ class Element:
         half = self.axis.over(2) if self.kind == "complex" and self.axis is not None else None
         if half is not None:
             slots = (*((self.each,) if self.each is not None else ()), half)
-            real = atoms.make("re g", "element", "a", slots, moved=True)
-            imaginary = atoms.make("im g", "element", "b", slots, moved=True)
-            norm = atoms.make("1/|g|^2", "element", "|g|⁻²", slots, moved=True, sign="positive")
+            real = atoms.make("re g", Scalar(), "a", slots, moved=True)
+            imaginary = atoms.make("im g", Scalar(), "b", slots, moved=True)
+            norm = atoms.make("1/|g|^2", Scalar(), "|g|⁻²", slots, moved=True, sign="positive")
             mine = {g.number: False, inverse.number: True}
             out.append(self._halved)
             out.append(lambda algebra, factors: self._opened(algebra, factors, mine, (real, imaginary, norm)))
@@ -78,7 +79,7 @@ class Element:
     def entry(self, algebra: Algebra, at: tuple[Index, ...], inverted: bool = False) -> Poly:
         """`g` or its inverse at these indices, `each` first."""
         if not self.is_matrix:
-            return {((self._atom(algebra.atoms).number, at, -1 if inverted else 1),): Fraction(1)}
+            return {(Factor(self._atom(algebra.atoms).number, at, -1 if inverted else 1),): Fraction(1)}
         if inverted and self.kind in _TURNS:
             at, inverted = (*at[:-2], at[-1], at[-2]), False
         return algebra.entry(self._atom(algebra.atoms, inverted), at)
@@ -105,9 +106,9 @@ class Element:
                     if mine[number] and row != col:  # the conjugate
                         sign = -sign
                     atom = real if row == col else imaginary
-                    extra: list[Factor] = [(atom.number, (*at[:-2], place), 1)]
+                    extra: list[Factor] = [Factor(atom.number, (*at[:-2], place), 1)]
                     if mine[number]:
-                        extra.append((norm.number, (*at[:-2], place), 1))
+                        extra.append(Factor(norm.number, (*at[:-2], place), 1))
                     meets = algebra.delta(other, self._joined(place, column))
                     out.append((Fraction(sign), [*rest, *extra, meets], ()))
                 algebra.lemmas["complex scaling: each pair is multiplied by a + ib"] = None
@@ -147,22 +148,24 @@ class Element:
 
 def _cancelled(algebra: Algebra, factors: list[Factor], g: Atom, inverse: Atom) -> list[Rewritten] | None:
     r"""$\sum_j g_{ij} (g^{-1})_{jk} = \delta_{ik}$; where the inverse is the transpose, $\sum_j g_{ij} g_{kj}$ too."""
-    mine = [k for k, f in enumerate(factors) if f[0] in (g.number, inverse.number)]
+    mine = [k for k, f in enumerate(factors) if f.atom in (g.number, inverse.number)]
     # (slot that is summed, slot that stays) of both, counted from the end
     meetings = [((-1, -2), (-1, -2)), ((-2, -1), (-2, -1))] if g is inverse else [((-1, -2), (-2, -1))]
     for place, k in enumerate(mine):
         for j in mine[:place]:
             for one, two in ((factors[j], factors[k]), (factors[k], factors[j])):
-                if one[2] != 1 or two[2] != 1 or one[1][:-2] != two[1][:-2] or (g is not inverse and one[0] == two[0]):
+                if (one.power, two.power) != (1, 1) or one.at[:-2] != two.at[:-2]:
+                    continue
+                if g is not inverse and one.atom == two.atom:
                     continue
                 for left, right in meetings:
-                    common = one[1][left[0]]
-                    if common != two[1][right[0]] or not isinstance(common, Bound):
+                    common = one.at[left[0]]
+                    if common != two.at[right[0]] or not isinstance(common, Bound):
                         continue
                     if len(occurrences(factors, common)) == 2:
                         algebra.lemmas["inverse: g g⁻¹ = 1"] = None
                         rest = [f for m, f in enumerate(factors) if m not in (j, k)]
-                        return [(Fraction(1), [*rest, algebra.delta(one[1][left[1]], two[1][right[1]])], (common,))]
+                        return [(Fraction(1), [*rest, algebra.delta(one.at[left[1]], two.at[right[1]])], (common,))]
     return None
 
 
@@ -185,9 +188,9 @@ def _modulus(
             for j, (other, there, count) in enumerate(factors):
                 if other == norm.number and there == at and count >= 1:
                     rest = [f for m, f in enumerate(factors) if m not in (j, k)]
-                    less = [(imaginary.number, at, power - 2)] if power > 2 else []
-                    one = [*rest, *less, *([(norm.number, at, count - 1)] if count > 1 else [])]
-                    two = [*rest, *less, (norm.number, at, count), (real.number, at, 2)]
+                    less = [Factor(imaginary.number, at, power - 2)] if power > 2 else []
+                    one = [*rest, *less, *([Factor(norm.number, at, count - 1)] if count > 1 else [])]
+                    two = [*rest, *less, Factor(norm.number, at, count), Factor(real.number, at, 2)]
                     algebra.lemmas["modulus: a² + b² = |g|²"] = None
                     return [(Fraction(1), one, ()), (Fraction(-1), two, ())]
     return None

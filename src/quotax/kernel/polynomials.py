@@ -18,13 +18,10 @@ from typing import Any
 from sympy import integer_nthroot
 
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom, Atoms, Delta, Extent, Factor, Poly, Ramp, Rational, Term
 from quotax.kernel.indices import Bound, Free, Index
 from quotax.kernel.sizes import Size
 
-Factor = tuple[int, tuple[Index, ...], Any]
-"""(number of the atom, its indices, power)."""
-Term = tuple[Factor, ...]
-Poly = dict[Term, Fraction]
 Rewritten = tuple[Fraction, list[Factor], tuple[Index, ...]]
 """Coefficient, factors, and the bound indices whose sums were carried out."""
 Rule = Callable[["Algebra", list[Factor]], "list[Rewritten] | None"]
@@ -42,49 +39,6 @@ class TooLarge(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Atom:
-    """One tensor. `sign` is what is known of every entry; `moved` says that it is, or is made of, the group element.
-
-    `rows` lists selections: triples `(rows, columns, total)` of slots such that for each value of the rows at most one
-    value of the columns has entry 1 and all others have 0; `total` says that there always is one.
-    """
-
-    number: int
-    kind: str
-    name: str
-    slots: tuple[Size, ...]
-    sign: str = "real"
-    moved: bool = False
-    rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
-    data: Any = None
-
-
-class Atoms:
-    """A supply of atoms: one for each way to make one."""
-
-    def __init__(self, made: Iterable[Atom] = (), known: Mapping[Any, Atom] | None = None) -> None:
-        """Empty, or with what another supply has made."""
-        self.made: list[Atom] = list(made)
-        self._known: dict[Any, Atom] = dict(known or {})
-
-    def fork(self) -> Atoms:
-        """A supply that starts with all that this one has made."""
-        return Atoms(self.made, self._known)
-
-    def make(self, key: Any, kind: str, name: str, slots: Sequence[Size], **facts: Any) -> Atom:
-        """The atom made in this way, made once."""
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Atom(len(self.made), kind, name, tuple(slots), **facts)
-            self.made.append(found)
-        return found
-
-    def __getitem__(self, number: int) -> Atom:
-        """The atom of this number."""
-        return self.made[number]
-
-
-@dataclass(eq=False)
 class Algebra:
     """The normal form of polynomials in these atoms, by identities of every algebra and relations of a group."""
 
@@ -99,12 +53,12 @@ class Algebra:
 
     def entry(self, atom: Atom, at: Sequence[Index], power: Any = 1) -> Poly:
         """One entry of an atom."""
-        return self.normal(1, [(atom.number, tuple(at), power)])
+        return self.normal(1, [Factor(atom.number, tuple(at), power)])
 
     def delta(self, left: Index, right: Index) -> Factor:
         """The Kronecker delta of two indices of one extent."""
-        made = self.atoms.make(("delta", left.extent), "delta", "δ", (left.extent, left.extent), sign="boolean")
-        return (made.number, (left, right), 1)
+        made = self.atoms.make(("delta", left.extent), Delta(), "δ", (left.extent, left.extent), sign="boolean")
+        return Factor(made.number, (left, right), 1)
 
     def size(self, size: Size) -> Poly:
         """The number of values of an extent."""
@@ -113,8 +67,8 @@ class Algebra:
             factors = []
             for symbol, power in monomial:
                 sign = "positive" if symbol.isidentifier() else "real"
-                made = self.atoms.make(("size", symbol), "size", f"|{symbol}|", (), sign=sign, data=symbol)
-                factors.append((made.number, (), power))
+                made = self.atoms.make(("size", symbol), Extent(symbol), f"|{symbol}|", (), sign=sign)
+                factors.append(Factor(made.number, (), power))
             out = self.add(out, self.normal(Fraction(coefficient), factors))
         return out
 
@@ -126,8 +80,15 @@ class Algebra:
         exact = _exact_root(value, power.denominator)
         if exact is not None:
             return {(): exact**power.numerator}
-        made = self.atoms.make(("rational", value), "rational", str(value), (), sign="positive", data=value)
-        return self.normal(1, [(made.number, (), power)])
+        return self.normal(1, [Factor(self.rational(value).number, (), power)])
+
+    def rational(self, value: Fraction) -> Atom:
+        """A positive rational of which roots are taken."""
+        return self.atoms.make(("rational", value), Rational(value), str(value), (), sign="positive")
+
+    def ramp(self, extent: Size) -> Atom:
+        """The ramp along an extent."""
+        return self.atoms.make(("iota", extent), Ramp(), "n", (extent,), sign="nonnegative")
 
     # --- arithmetic
 
@@ -236,7 +197,7 @@ class Algebra:
 
     def moved(self, factor: Factor) -> bool:
         """Whether a factor is made of the group element."""
-        return self.atoms[factor[0]].moved
+        return self.atoms[factor.atom].moved
 
     # --- normal form
 
@@ -335,7 +296,7 @@ def slot(number: int, extent: Size) -> Free:
 
 def renamed(factors: Iterable[Factor], mapping: Mapping[Any, Index]) -> list[Factor]:
     """Factors with indices replaced."""
-    return [(a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors]
+    return [Factor(a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors]
 
 
 def rational(poly: Poly) -> Fraction | None:
@@ -343,6 +304,14 @@ def rational(poly: Poly) -> Fraction | None:
     if not poly:
         return Fraction(0)
     return poly[()] if set(poly) == {()} else None
+
+
+def single(poly: Poly) -> Factor | None:
+    """The factor when a polynomial is one entry: not a multiple, not a power, not a product."""
+    if len(poly) != 1:
+        return None
+    ((term, coefficient),) = poly.items()
+    return term[0] if coefficient == 1 and len(term) == 1 and term[0].power == 1 else None
 
 
 def key_of(poly: Poly) -> frozenset[Any]:

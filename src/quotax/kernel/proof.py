@@ -22,12 +22,14 @@ from typing import Any, Literal
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Extreme, Function, What
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, slot
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, single, slot
 from quotax.kernel.rewriting import RULES
-from quotax.kernel.sheet import Extreme, Function, Loop, Sheet, definitions, named_sum, node, reduced
+from quotax.kernel.sheet import Loop, Sheet, definitions, named_sum, node, reduced
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import (
     Effect,
@@ -47,8 +49,6 @@ from quotax.kernel.transformation import (
 Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 """Decides identities of expressions in real symbols."""
 
-_OWN = ("input", "tokens", "const", "number", "iota", "size", "delta", "rational", "infinite", "window", "order")
-"""Kinds of atoms that no action moves."""
 Z = sp.Symbol("z0", real=True)
 """The first argument of every function."""
 _DEPTH = 4
@@ -108,7 +108,7 @@ class Proof:
     def entry(self, number: int) -> Poly:
         """An atom at its own slots."""
         at = tuple(slot(k, extent) for k, extent in enumerate(self.algebra.atoms[number].slots))
-        return {((number, at, 1),): Fraction(1)}
+        return {(Factor(number, at, 1),): Fraction(1)}
 
     def plain(self, poly: Poly) -> Poly:
         """The polynomial with inlined atoms written out."""
@@ -126,9 +126,9 @@ class Proof:
         if number in self.images:
             return self.images[number]
         atom = self.algebra.atoms[number]
-        if atom.kind in _OWN:
+        if isinstance(atom.what, kinds.Unmoved):
             return self.entry(number)
-        if atom.kind == "selection" and self.moved(atom.data) == self.plain(atom.data):
+        if isinstance(atom.what, kinds.Selection) and self.moved(atom.what.poly) == self.plain(atom.what.poly):
             return self.entry(number)
         raise Refused(f"nothing says how {atom.name} moves")
 
@@ -141,7 +141,7 @@ class Proof:
     def _substituted_term(self, term: Term, image: Callable[[int], Poly | None]) -> Poly:
         """Bound indices are free ones while factors are replaced one by one, and are summed at the end."""
         algebra = self.algebra
-        summed = [Free((-1, k), i.extent) for k, i in enumerate(algebra.bound_in(term))]
+        summed = [Free((ix.OPENED, k), i.extent) for k, i in enumerate(algebra.bound_in(term))]
         opened: dict[Any, Index] = dict(zip(algebra.bound_in(term), summed, strict=True))
         kept: list[Factor] = []
         product: Poly = UNIT
@@ -149,7 +149,7 @@ class Proof:
             at = tuple(ix.replaced(i, opened) for i in at)
             found = image(number)
             if found is None or _is_entry(found, number):
-                kept.append((number, at, power))
+                kept.append(Factor(number, at, power))
             else:
                 product = algebra.multiply(product, self._power(number, found, at, power))
         if not summed:
@@ -171,7 +171,9 @@ class Proof:
             ((term, coefficient),) = named.items()
             if coefficient < 0 and power != int(power):
                 raise Refused(f"the root of a negative multiple of {algebra.atoms[number].name}")
-            found = algebra.multiply(algebra.root(coefficient, power), algebra.normal(1, [(*term[0][:2], power)]))
+            found = algebra.multiply(
+                algebra.root(coefficient, power), algebra.normal(1, [term[0]._replace(power=power)])
+            )
         return algebra.at(found, at)
 
     def _monomial_power(self, number: int, image: Poly, power: Any) -> Poly | None:
@@ -188,10 +190,10 @@ class Proof:
         whole = power == int(power)
         if not whole and coefficient < 0:
             return None
-        own = [f for f in term if f[0] == number]
-        if len(own) != 1 or own[0][2] != 1:
+        own = [f for f in term if f.atom == number]
+        if len(own) != 1 or own[0].power != 1:
             return None
-        out: list[Factor] = [(number, own[0][1], power)]
+        out: list[Factor] = [own[0]._replace(power=power)]
         for factor in term:
             atom, at, p = factor
             if factor is own[0]:
@@ -202,9 +204,9 @@ class Proof:
             elif any(ix.has(i, Bound) for i in at):
                 return None
             elif sign == "positive" or (whole and sign in ("sign", "nonzero")):
-                out.append((atom, at, p * power))
+                out.append(Factor(atom, at, p * power))
             elif sign == "nonzero" and p == int(p) and int(p) % 2 == 0:
-                out.append((magnitude(algebra, atom), at, p * power))
+                out.append(Factor(magnitude(algebra, atom), at, p * power))
             else:
                 return None
         if not _permuted(algebra, term, own[0]):
@@ -215,14 +217,12 @@ class Proof:
     def written_out(self, poly: Poly, most: int = 64) -> Poly:
         """The polynomial with the definitions of its named sums written out, the last made first, while it is short."""
         while poly and len(poly) <= most:
-            named = [
-                f[0] for term in poly for f in term
-                if self.algebra.atoms[f[0]].kind == "let" and f[2] == int(f[2]) and f[2] > 0
-            ]  # fmt: skip
+            found = {number for term in poly for number, _, power in term if power == int(power) and power > 0}
+            named = {n: what.poly for n in found if isinstance(what := self.algebra.atoms[n].what, kinds.NamedSum)}
             if not named:
                 break
             last = max(named)
-            poly = self._substituted(poly, lambda n, last=last: self.algebra.atoms[n].data if n == last else None)
+            poly = self._substituted(poly, {last: named[last]}.get)
         return poly
 
     # --- steps
@@ -236,15 +236,14 @@ class Proof:
         if atom.number in self.images:
             raise Refused(f"{atom.name} has an image already")
         if step.rule == "inline":
-            self._needs(atom, "let")
-            self._moves(atom, self.moved(atom.data))
-            self.inlined[atom.number] = self.plain(atom.data)
+            definition = self._definition(atom)
+            self._moves(atom, self.moved(definition))
+            self.inlined[atom.number] = self.plain(definition)
         elif step.rule == "image":
-            self._needs(atom, "let")
+            definition = self._definition(atom)
             (image,) = step.image
-            definition = self.plain(atom.data)
-            stated = self._substituted(image, lambda n: definition if n == atom.number else None)
-            if not self.same(stated, self.moved(atom.data)):
+            stated = self._substituted(image, {atom.number: self.plain(definition)}.get)
+            if not self.same(stated, self.moved(definition)):
                 raise Refused(f"{atom.name} does not become what is said")
             self._moves(atom, image)
         elif step.rule == "congruence":
@@ -294,36 +293,38 @@ class Proof:
                 size = size.raised(axis, int(least) - 1)
         return size
 
-    def _needs(self, atom: Atom, kind: str) -> None:
-        if atom.kind != kind:
-            raise Refused(f"{atom.name} is no {kind}")
+    def _definition(self, atom: Atom) -> Poly:
+        """The polynomial that a named sum is."""
+        if not isinstance(atom.what, kinds.NamedSum):
+            raise Refused(f"{atom.name} is no let")
+        return atom.what.poly
 
     def _congruent(self, atom: Atom) -> Poly:
         """The function of the images of its arguments."""
         algebra = self.algebra
-        if atom.kind == "let":
-            return named_sum(algebra, self.moved(atom.data)) if self.moved(atom.data) else {}
-        if atom.kind == "function":
-            function, args, boolean = atom.data
-            return node(algebra, function, [self.moved(a) for a in args], boolean)
-        if atom.kind == "reduction":
-            made = atom.data
-            new = [slot(len(atom.slots) - len(made.new) + k, e) for k, e in enumerate(made.new)]
-            image = self.moved(made.definition)
-            return reduced(algebra, image, made.touched, new, made.law, made.name, made.settings,
-                           atom.sign == "boolean")  # fmt: skip
-        raise Refused(f"{atom.name} is no function")
+        match atom.what:
+            case kinds.NamedSum(poly):
+                return named_sum(algebra, image) if (image := self.moved(poly)) else {}
+            case kinds.Application(function, args, boolean):
+                return node(algebra, function, [self.moved(a) for a in args], boolean)
+            case kinds.Reduction(name, settings, law, touched, extents, definition):
+                new = [slot(len(atom.slots) - len(extents) + k, e) for k, e in enumerate(extents)]
+                image = self.moved(definition)
+                return reduced(algebra, image, touched, new, law, name, settings, atom.sign == "boolean")
+            case _:
+                raise Refused(f"{atom.name} is no function")
 
     def arguments(self, atom: Atom, composed: int) -> tuple[sp.Expr | None, tuple[sp.Symbol, ...], list[Poly]]:
         """The function that an atom is of its arguments; composed, of the entries that its arguments are made of."""
-        if atom.kind == "reduction":
-            return None, (Z,), [atom.data.definition]
-        if atom.kind == "let" and composed:
-            function, args = Function(Z, (Z,), atom.name), (atom.data,)
-        elif atom.kind == "function":
-            function, args, _ = atom.data
-        else:
-            raise Refused(f"{atom.name} is no function")
+        match atom.what:
+            case kinds.Reduction():
+                return None, (Z,), [atom.what.definition]
+            case kinds.NamedSum(poly) if composed:
+                function, args = Function(Z, (Z,), atom.name), (poly,)
+            case kinds.Application(function, args, _):
+                pass
+            case _:
+                raise Refused(f"{atom.name} is no function")
         if not composed:
             return function.expression, function.symbols, list(args)
         leaves: dict[tuple[int, tuple[Index, ...]], sp.Symbol] = {}
@@ -333,7 +334,7 @@ class Proof:
         whole = function.expression.xreplace(dict(zip(function.symbols, inner, strict=True)))
         joint = tuple(sp.Symbol(f"z{k}", real=True) for k in range(len(leaves)))
         whole = whole.xreplace(dict(zip(leaves.values(), joint, strict=True)))
-        return whole, joint, [{((number, at, 1),): Fraction(1)} for number, at in leaves]
+        return whole, joint, [{(Factor(number, at, 1),): Fraction(1)} for number, at in leaves]
 
     def _written(
         self, poly: Poly, leaves: dict[tuple[int, tuple[Index, ...]], sp.Symbol], depth: int, sums: bool
@@ -358,28 +359,33 @@ class Proof:
         sums: bool,
     ) -> sp.Expr | None:  # fmt: skip
         """A function, or a named sum of few entries, as an expression in what it is made of."""
-        atom = self.algebra.atoms[number]
-        if atom.kind == "let" and (sums or self._chooses(atom)):
-            if any(self.algebra.bound_in(t) for t in atom.data) or len(atom.data) > 6:
+        what = self.algebra.atoms[number].what
+        if isinstance(what, kinds.NamedSum) and (sums or self._chooses(what.poly)):
+            if any(self.algebra.bound_in(t) for t in what.poly) or len(what.poly) > 6:
                 return None
-            return self._written(self.algebra.at(atom.data, at), leaves, depth + 1, sums)
-        if atom.kind != "function":
+            return self._written(self.algebra.at(what.poly, at), leaves, depth + 1, sums)
+        if not isinstance(what, kinds.Application):
             return None
-        function, args, _ = atom.data
+        function = what.function
         before = dict(leaves)
-        inner = [self._written(self.algebra.at(a, at), leaves, depth + 1, sums) for a in args]
+        inner = [self._written(self.algebra.at(a, at), leaves, depth + 1, sums) for a in what.arguments]
         if any(e is None for e in inner):
             leaves.clear()
             leaves.update(before)
             return None
         return function.expression.xreplace(dict(zip(function.symbols, inner, strict=True)))
 
-    def _chooses(self, atom: Atom) -> bool:
+    def _chooses(self, poly: Poly) -> bool:
         """Whether a sum is a choice written out: it has a truth value in it."""
-        return any(self.algebra.atoms[n].sign == "boolean" for term in atom.data for n, _, _ in term)
+        return any(self.algebra.atoms[n].sign == "boolean" for term in poly for n, _, _ in term)
 
     def _lemma(self, atom: Atom, step: Step) -> Poly:
-        """The image that a lemma gives, once every argument is seen to move by its law."""
+        """The image that a lemma gives, once every argument is seen to move by its law.
+
+        Entry by entry `f(P z) = P f(z)` for a permutation P of places, if it is the same for all arguments; then
+        `f(a z) = a^p f(z)`, `f(z + s) = exp(r s) f(z)` and their relatives hold at each place by the effects. What a
+        reduction reads may be permuted freely, unless order matters; a factor or a shift has to be the same along it.
+        """
         algebra = self.algebra
         expression, symbols, args = self.arguments(atom, step.composed)
         if len(args) != len(step.laws):
@@ -390,9 +396,11 @@ class Proof:
             if not self.same(applied(algebra, law, self.plain(arg), shifted=True), self.moved(arg)):
                 raise Refused(f"an argument of {atom.name} does not move so")
         merged: tuple[Index, ...] = ()
-        if atom.kind == "reduction":
-            merged = atom.data.touched
-            if atom.data.law.ordered and any(i in merged for law in step.laws for i, _, _ in law.matrices):
+        made = atom.what
+        rule = None if step.composed else own_law(made)
+        if isinstance(made, kinds.Reduction):
+            merged = made.touched
+            if made.law.ordered and any(i in merged for law in step.laws for i, _, _ in law.matrices):
                 raise Refused(f"{atom.name} depends on the order of what it reads")
             if any(touches(algebra, law, merged) for law in step.laws):
                 raise Refused(f"what moves varies along what {atom.name} reads")
@@ -413,12 +421,11 @@ class Proof:
         if len(factors) > 1 or any(s != shifts[0] for s in shifts):
             raise Refused("two arguments move in two ways")
         kept = tuple(words[i] for i in words if i not in merged)
-        if atom.kind == "reduction" and atom.data.law.follows:
+        if isinstance(made, kinds.Reduction) and made.law.follows:
             # the place of an entry moves with the entry
             new = slot(len(atom.slots) - 1, atom.slots[-1])
             kept += tuple((new, tuple(renamed(w, {i: new})), end) for i, w, end in words.values() if i in merged)
         out = applied(algebra, Law(matrices=kept), self.entry(atom.number)) if kept else self.entry(atom.number)
-        rule = None if step.composed else atom.data.law if atom.kind == "reduction" else atom.data[0].law
         if factors:
             (factor,) = factors
             kind = kind_of(algebra, *factor)
@@ -494,7 +501,7 @@ class Proof:
                     raise Refused("the law of a carry depends on time")
 
     def _discharge(self, step: Step) -> None:
-        """Base and step: the law holds of the initial carry, and what a turn makes of a carry with it has it too."""
+        """Base and step: with a law L, `C'[0] = L C[0]`, and `C'[t] = L C[t]` gives `C'[t + 1] = L C[t + 1]`."""
         loop: Loop = self.sheet.loops[step.atom]
         images = self._open.pop(step.atom, None)
         if images is None:
@@ -510,10 +517,10 @@ class Proof:
         out: Poly = {}
         for term, coefficient in image.items():
             bound = algebra.bound_in(term)
-            summed = [Free((-1, k), i.extent) for k, i in enumerate(bound)]
+            summed = [Free((ix.OPENED, k), i.extent) for k, i in enumerate(bound)]
             factors = renamed(term, dict(zip(bound, summed, strict=True)))
-            product = algebra.normal(coefficient, [f for f in factors if f[0] != number])
-            for _, at, power in (f for f in factors if f[0] == number):
+            product = algebra.normal(coefficient, [f for f in factors if f.atom != number])
+            for _, at, power in (f for f in factors if f.atom == number):
                 if power != int(power) or power < 1:
                     raise Refused("the law of a carry has a power of it")
                 here = algebra.substitute(body, {slot(k, i.extent): i for k, i in enumerate(at) if k})
@@ -542,12 +549,12 @@ class Proof:
         """Whether an entry becomes the same entry in permuted places."""
         moved = self.moved(poly)
         ((entry, one),) = poly.items()
-        if len(entry) != 1 or entry[0][2] != 1 or one != 1 or len(moved) != 1:
+        if len(entry) != 1 or entry[0].power != 1 or one != 1 or len(moved) != 1:
             return False
         ((term, coefficient),) = moved.items()
-        own = [f for f in term if f[0] == entry[0][0]]
-        rest = [f for f in term if f[0] != entry[0][0]]
-        if len(own) != 1 or own[0][2] != 1 or coefficient != 1 or not all(permutes(self.algebra, [f]) for f in rest):
+        own = [f for f in term if f.atom == entry[0].atom]
+        rest = [f for f in term if f.atom != entry[0].atom]
+        if len(own) != 1 or own[0].power != 1 or coefficient != 1 or not all(permutes(self.algebra, [f]) for f in rest):
             return False
         return _permuted(self.algebra, term, own[0])
 
@@ -560,6 +567,13 @@ class Proof:
             return not self.written_out(difference)
         except TooLarge:
             return False
+
+
+def own_law(what: What) -> Extreme | None:
+    """How a reduction behaves, or a function that no formula describes."""
+    if isinstance(what, kinds.Reduction):
+        return what.law
+    return what.function.law if isinstance(what, kinds.Application) else None
 
 
 def extreme_effect(rule: Extreme, kind: str) -> Effect | None:
@@ -595,28 +609,26 @@ def atoms_in(sheet: Sheet) -> list[int]:
 
 def _is_entry(poly: Poly, number: int) -> bool:
     """Whether an image is the atom itself, at its own slots."""
-    if len(poly) != 1:
+    own = single(poly)
+    if own is None or own.atom != number:
         return False
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0][0] != number or term[0][2] != 1:
-        return False
-    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(term[0][1]))
+    return all(isinstance(i, Free) and i.place == (0, k) for k, i in enumerate(own.at))
 
 
 def _permuted(algebra: Algebra, term: Term, own: Factor) -> bool:
     """Whether the permutations of a monomial lead from free indices to indices of the entry, and bind nothing else."""
     waiting = [f for f in term if f is not own and permutes(algebra, [f])]
-    ends = [i for i in own[1] if ix.has(i, Bound)]
+    ends = [i for i in own.at if ix.has(i, Bound)]
     if any(not isinstance(i, Bound) for i in ends) or len(set(ends)) != len(ends):
         return False
     for end in ends:
         here: Index = end
         while isinstance(here, Bound):
-            step = next((f for f in waiting if here in f[1][-2:]), None)
-            if step is None or step[1][-2] == step[1][-1] or any(ix.has(i, Bound) for i in step[1][:-2]):
+            step = next((f for f in waiting if here in f.at[-2:]), None)
+            if step is None or step.at[-2] == step.at[-1] or any(ix.has(i, Bound) for i in step.at[:-2]):
                 return False
             waiting.remove(step)
-            here = step[1][-1] if step[1][-2] == here else step[1][-2]
+            here = step.at[-1] if step.at[-2] == here else step.at[-2]
         if not isinstance(here, Free):
             return False
     return not waiting

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
 from quotax.kernel.polynomials import Algebra, Factor, Poly, Rewritten, Rule, Term, renamed, slot
@@ -47,14 +48,14 @@ def powers(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
             power = 1 if any(p > 0 for p in all_powers) else -1
         changed |= len(all_powers) > 1 or power != all_powers[0] or not power
         if power:
-            out.append((number, at, int(power) if power == int(power) else power))
+            out.append(Factor(number, at, int(power) if power == int(power) else power))
     return [(Fraction(1), out, ())] if changed else None
 
 
 def deltas(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     """Kronecker deltas: summed, taken apart, decided, or turned the way in which equal ones look equal."""
     for k, (number, at, power) in enumerate(factors):
-        if algebra.atoms[number].kind != "delta" or power < 1:
+        if not isinstance(algebra.atoms[number].what, kinds.Delta) or power < 1:
             continue
         left, right = at
         rest = _without(factors, k)
@@ -133,7 +134,7 @@ def _digits(position: Size, inner: Size) -> tuple[Size, Size] | None:
 
 
 def _meeting(algebra: Algebra, distance: Size, stride: int, of: Index) -> list[list[Factor]] | None:
-    """`stride * of = distance` solved for `of`."""
+    """`stride * of = distance` solved for `of`: no place, one place, or not known."""
     steps = distance.over(stride)
     if steps is None:
         return [] if distance.value is not None else None
@@ -163,7 +164,7 @@ def repacked(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
 def ramps(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     """A ramp `0, 1, 2, ...` at a position is that position."""
     for k, (number, at, power) in enumerate(factors):
-        if algebra.atoms[number].kind == "iota" and power == 1 and not isinstance(at[0], Free | Bound):
+        if isinstance(algebra.atoms[number].what, kinds.Ramp) and power == 1 and not isinstance(at[0], Free | Bound):
             rest = _without(factors, k)
             return [(c, [*rest, *t], ()) for t, c in position(algebra, at[0]).items()]
     return None
@@ -184,22 +185,24 @@ def position(algebra: Algebra, index: Index) -> Poly:
         return algebra.add(algebra.size(index.start), position(algebra, index.of), index.stride)
     if index.extent == ONE:
         return {}
-    made = algebra.atoms.make(("iota", index.extent), "iota", "n", (index.extent,), sign="nonnegative")
-    return {((made.number, (index,), 1),): Fraction(1)}
+    return {(Factor(algebra.ramp(index.extent).number, (index,), 1),): Fraction(1)}
 
 
 def before(algebra: Algebra, low: Index, high: Index) -> Poly:
     """`[low <= high]` for two places of one extent."""
     size = low.extent
-    made = algebra.atoms.make(("order", size), "order", "[≤]", (size, size), sign="boolean")
+    made = algebra.atoms.make(("order", size), kinds.Order(), "[≤]", (size, size), sign="boolean")
     return algebra.entry(made, (low, high))
 
 
 def orders(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """Every place is at least the first and at most the last, and at most itself; two known places compare."""
+    """Every place is at least the first and at most the last, and at most itself; two known places compare.
+
+    Each is said where it holds for all sizes; otherwise the factor stays.
+    """
     for k, (number, (*at,), power) in enumerate(factors):
         atom = algebra.atoms[number]
-        if atom.kind != "order" or power < 1:
+        if not isinstance(atom.what, kinds.Order) or power < 1:
             continue
         low, high = at
         rest = _without(factors, k)
@@ -221,33 +224,33 @@ def orders(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
 def rationals(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     """Whole powers of a number under a root are numbers."""
     for k, (number, _, power) in enumerate(factors):
-        atom = algebra.atoms[number]
-        if atom.kind == "rational" and (power == int(power) or abs(power) > 1):
+        what = algebra.atoms[number].what
+        if isinstance(what, kinds.Rational) and (power == int(power) or abs(power) > 1):
             whole = int(power)
             left = power - whole
-            kept = [(number, (), left)] if left else []
-            return [(Fraction(atom.data) ** whole, [*_without(factors, k), *kept], ())]
+            kept = [Factor(number, (), left)] if left else []
+            return [(what.value**whole, [*_without(factors, k), *kept], ())]
     return None
 
 
 def magnitudes(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     """`|g|² = g²`: of an absolute value, only a power below two is kept."""
     for k, (number, at, power) in enumerate(factors):
-        atom = algebra.atoms[number]
-        if atom.kind == "abs" and not 0 < power < 2:
+        what = algebra.atoms[number].what
+        if isinstance(what, kinds.Magnitude) and not 0 < power < 2:
             even = 2 * (power // 2)
             left = power - even
-            kept = [(number, at, left)] if left else []
-            return [(Fraction(1), [*_without(factors, k), *kept, (atom.data, at, int(even))], ())]
+            kept = [Factor(number, at, left)] if left else []
+            return [(Fraction(1), [*_without(factors, k), *kept, Factor(what.of, at, int(even))], ())]
     return None
 
 
 def constants(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     """An array of numbers at a known position, or at a pair, is a smaller array of numbers."""
     for k, (number, at, power) in enumerate(factors):
-        atom = algebra.atoms[number]
-        if atom.kind == "const" and power == 1 and any(not isinstance(i, Free | Bound) for i in at):
-            poly = constant(algebra, atom.data, at)
+        what = algebra.atoms[number].what
+        if isinstance(what, kinds.Constant) and power == 1 and any(not isinstance(i, Free | Bound) for i in at):
+            poly = constant(algebra, what.array, at)
             if poly != {((number, at, 1),): 1}:
                 rest = _without(factors, k)
                 return [(c, [*rest, *t], ()) for t, c in poly.items()]
@@ -255,7 +258,11 @@ def constants(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None
 
 
 def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
-    """An array of rationals and floats at these indices, one for each dimension; all sizes are integers."""
+    """An array of rationals and floats at these indices, one for each dimension; all sizes are integers.
+
+    `A[(i, j)]` is A reshaped, at i and j; `A[s + t i]` is `A[s], A[s + t], ...` at i; where A is the same along a
+    dimension, any index there is the first; the unit matrix is a delta. What is left is an array of its own.
+    """
     array, at = np.asarray(array), list(at)
     for axis in reversed(range(len(at))):
         index = at[axis]
@@ -279,14 +286,14 @@ def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
         return {(): exact} if exact else {}
     if len(at) == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, np.eye(len(array))):
         return {(algebra.delta(at[0], at[1]),): Fraction(1)}  # not summed here: the rest of the term is elsewhere
-    facts: dict[str, Any] = {"data": array}
+    facts: dict[str, Any] = {}
     if np.all((array == 0) | (array == 1)):
         facts |= {"sign": "boolean", "rows": _selections_of(array)}
     elif array.size and np.min(array) > 0:
         facts["sign"] = "positive"
     key = ("constant", array.shape, tuple(array.ravel().tolist()))
-    made = algebra.atoms.make(key, "const", "c", [i.extent for i in at], **facts)
-    return {((made.number, tuple(at), 1),): Fraction(1)}
+    made = algebra.atoms.make(key, kinds.Constant(array), "c", [i.extent for i in at], **facts)
+    return {(Factor(made.number, tuple(at), 1),): Fraction(1)}
 
 
 def _selections_of(array: np.ndarray) -> tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]:
@@ -301,7 +308,11 @@ def _selections_of(array: np.ndarray) -> tuple[tuple[tuple[int, ...], tuple[int,
 
 
 def selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """Rows of selection matrices: two that select from one row select the same; a total one sums to one."""
+    """Rows of selection matrices: two that select from one row select the same; a total one sums to one.
+
+    At most one entry of a row is 1 and the others are 0: `e[r,c] e[r,c'] = e[r,c] [c = c']`, and `sum_c e[r,c] = 1`
+    where there always is one.
+    """
     for k, (number, at, power) in enumerate(factors):
         if power < 1:
             continue
@@ -319,12 +330,12 @@ def selections(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | Non
 
 
 def normalisations(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
-    """A sum divided by itself is one: `sum_s e[t,s] / d[t]` where `d[t]` is that sum."""
+    """A sum divided by itself is one: with `d[t] = c sum_s e[t,s]`, `sum_s e[t,s] d[t]^p = d[t]^(p + 1) / c`."""
     for k, (number, at, power) in enumerate(factors):
-        atom = algebra.atoms[number]
-        if atom.kind != "let" or power > -1 or len(atom.data) != 1:
+        what = algebra.atoms[number].what
+        if not isinstance(what, kinds.NamedSum) or power > -1 or len(what.poly) != 1:
             continue
-        ((term, coefficient),) = atom.data.items()
+        ((term, coefficient),) = what.poly.items()
         if not algebra.bound_in(term):
             continue
         chosen = _match(algebra, term, at, factors, k)
@@ -332,7 +343,7 @@ def normalisations(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] |
             algebra.lemmas["normalisation: a sum divided by itself is one"] = None
             within = algebra.bound_in([factors[m] for m in chosen])
             gone = tuple(i for i in within if not any(i in tuple(ix.parts(j)) for j in at))
-            kept = [(number, at, power + 1)] if power != -1 else []
+            kept = [Factor(number, at, power + 1)] if power != -1 else []
             return [(1 / Fraction(coefficient), [*_without(factors, k, *chosen), *kept], gone)]
     return None
 

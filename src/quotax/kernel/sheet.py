@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
+from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Atoms, Poly, key_of, rational, sign_of
+from quotax.kernel.polynomials import UNIT, Algebra, key_of, rational, sign_of
 from quotax.kernel.sizes import Size
-
-
-@dataclass(frozen=True)
-class Extreme:
-    """How a reduction that is no sum behaves: it is one law for every list of numbers.
-
-    Attributes:
-        scale: "same" when a positive factor comes out of it, "none" when it changes nothing, None when neither.
-        shift: whether a shift of all entries comes out of it (True) or changes nothing (False); None: neither.
-        ordered: whether the order of the entries matters.
-        follows: whether the result is a place among the entries, and moves with them when they are permuted.
-    """
-
-    scale: str | None = "same"
-    shift: bool | None = True
-    ordered: bool = False
-    follows: bool = False
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of the entries at one place: a SymPy expression in `symbols`.
-
-    `law` says how it behaves in its first argument where no formula does: a mask is a value or an infinity.
-    """
-
-    expression: sp.Expr
-    symbols: tuple[sp.Symbol, ...]
-    name: str
-    law: Extreme | None = None
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A function of all entries along `touched` indices (places (1, k)), with new slots behind the others."""
-
-    name: str
-    settings: Any
-    law: Extreme
-    touched: tuple[Free, ...]
-    new: tuple[Size, ...]
-    definition: Poly
+from quotax.kernel.transformation import fraction
 
 
 @dataclass(frozen=True)
@@ -110,14 +70,13 @@ def named_sum(algebra: Algebra, poly: Poly) -> Poly:
     definition = algebra.scale(definition, 1 / lead)
     made = algebra.atoms.make(
         ("let", key_of(definition)),
-        "let",
+        kinds.NamedSum(definition),
         f"T{len(algebra.atoms.made)}",
         [label.extent for label in labels],
         sign=sign_of(algebra, definition),
         moved=_is_moved(algebra, definition),
-        data=definition,
     )
-    return {((made.number, tuple(labels), 1),): lead}
+    return {(Factor(made.number, tuple(labels), 1),): lead}
 
 
 def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bool = False) -> Poly:
@@ -134,15 +93,14 @@ def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bo
         }
         exact = sp.sympify(function.expression.xreplace(values))
         if exact.is_Rational:
-            return algebra.scale(UNIT, _fraction(exact))
+            return algebra.scale(UNIT, fraction(exact))
     made = algebra.atoms.make(
         ("function", function.expression, tuple(key_of(d) for d in definitions)),
-        "function",
+        kinds.Application(function, definitions, boolean),
         function.name,
         [label.extent for label in labels],
         sign="boolean" if boolean else _range(algebra, function, definitions),
         moved=any(_is_moved(algebra, d) for d in definitions),
-        data=(function, definitions, boolean),
     )
     return algebra.entry(made, labels)
 
@@ -163,28 +121,40 @@ def reduced(
     rows = ((tuple(range(count)), tuple(range(count, count + len(new))), True),) if law.follows else ()
     made = algebra.atoms.make(
         ("reduction", name, settings, places, extents, key_of(definition)),
-        "reduction",
+        kinds.Reduction(name, settings, law, places, extents, definition),
         name,
         [i.extent for i in (*others, *new)],
         sign="boolean" if boolean else "real",
         rows=rows,
         moved=_is_moved(algebra, definition),
-        data=Reduction(name, settings, law, places, extents, definition),
     )
     return algebra.entry(made, [*others, *new])
 
 
 def definitions(atom: Atom) -> tuple[Poly, ...]:
     """The polynomials that an atom is made of."""
-    if atom.kind == "let":
-        return (atom.data,)
-    if atom.kind == "function":
-        return atom.data[1]
-    if atom.kind == "reduction":
-        return (atom.data.definition,)
-    if atom.kind == "selection":
-        return (atom.data,)
-    return ()
+    what = atom.what
+    if isinstance(what, kinds.NamedSum | kinds.Selection | kinds.Exponential):
+        return (what.poly,)
+    if isinstance(what, kinds.Application):
+        return what.arguments
+    if isinstance(what, kinds.Reduction):
+        return (what.definition,)
+    if isinstance(what, kinds.Magnitude | kinds.Logarithm):  # of an entry of the group element
+        return ()
+    if isinstance(what, kinds.Given | kinds.Number | kinds.Carry):
+        return ()
+    assert_never(what)
+
+
+def made_of(algebra: Algebra, polys: Iterable[Poly]) -> Iterator[Atom]:
+    """The atoms in polynomials, and all that those are made of, each once."""
+    waiting, seen = list(polys), set()
+    while waiting:
+        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
+            seen.add(number)
+            yield algebra.atoms[number]
+            waiting += definitions(algebra.atoms[number])
 
 
 def _is_moved(algebra: Algebra, poly: Poly) -> bool:
@@ -193,15 +163,11 @@ def _is_moved(algebra: Algebra, poly: Poly) -> bool:
 
 def infinite(algebra: Algebra, polys: Sequence[Poly]) -> bool:
     """Whether something in polynomials, or in what they are made of, may be an infinity."""
-    waiting, seen = list(polys), set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            atom = algebra.atoms[number]
-            if atom.kind == "infinite" or (atom.kind == "function" and atom.data[0].law is not None):
-                return True
-            waiting += definitions(atom)
-    return False
+    return any(
+        isinstance(atom.what, kinds.Infinite)
+        or (isinstance(atom.what, kinds.Application) and atom.what.function.law is not None)
+        for atom in made_of(algebra, polys)
+    )
 
 
 def _range(algebra: Algebra, function: Function, args: Sequence[Poly]) -> str:
@@ -218,7 +184,3 @@ def _real_range(function: Function, signs: Sequence[str]) -> str:
     }
     value = function.expression.xreplace(symbols)
     return "positive" if value.is_positive else "nonnegative" if value.is_nonnegative else "real"
-
-
-def _fraction(value: Any) -> Fraction:
-    return Fraction(int(value.p), int(value.q))

@@ -14,7 +14,9 @@ from typing import Any
 
 import sympy as sp
 
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom
 from quotax.kernel.indices import Bound, Index
 from quotax.kernel.polynomials import Algebra, Factor, Poly, key_of, renamed
 
@@ -39,18 +41,16 @@ class Law:
     shift: Poly = field(default_factory=dict)
 
     @property
-    def trivial(self) -> bool:
-        """Whether nothing but a shift happens."""
-        return self.coefficient == 1 and not self.scale and not self.matrices
-
-    @property
     def factor(self) -> tuple[Fraction, tuple[Factor, ...]]:
         """The number that multiplies, without the matrices."""
         return self.coefficient, self.scale
 
 
 def applied(algebra: Algebra, law: Law, poly: Poly, shifted: bool = False) -> Poly:
-    """The law on a polynomial in the same free indices."""
+    """The law on a polynomial in the same free indices: `T_i` becomes `c s_i sum_j M_ij T_j + sigma_i`.
+
+    The sums of the words get numbers above those of each term, so that no word captures an index of what it acts on.
+    """
     out: Poly = {}
     for term, coefficient in poly.items():
         number = algebra.unused(term)
@@ -134,7 +134,7 @@ def kind_of(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor]) ->
 def scaled(
     algebra: Algebra, value: Poly, effect: Effect, coefficient: Fraction, scale: Sequence[Factor]
 ) -> Poly | None:
-    """The value under this effect of a factor; None when it cannot be written."""
+    """The value under this effect of a factor: `c + a^p (F - c)`, or `F + l log|a|`; None when it cannot be written."""
     if effect.logs:
         total = logarithm(algebra, coefficient, scale)
         return None if total is None else algebra.add(value, total, fraction(effect.logs))
@@ -148,7 +148,11 @@ def scaled(
 
 
 def powered(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor], effect: Effect) -> Poly | None:
-    """The factor to the power of the effect, through absolute values where the effect says so."""
+    """The factor to the power of the effect, through absolute values where the effect says so.
+
+    `(c s)^p = c^p s^p` for whole p, and for any p where c and s are positive; `|e| = 1` for a sign. A root of
+    a nonzero s is one of `|s|`: `identities` has asked that a flip changes nothing there.
+    """
     exact = fraction(effect.power)
     power: Any = int(exact) if exact.denominator == 1 else exact
     if effect.absolute:
@@ -162,11 +166,11 @@ def powered(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor], ef
         if effect.absolute and sign == "sign":
             continue
         if sign == "nonzero" and (effect.absolute or power != int(power)):
-            factors.append((magnitude(algebra, atom), at, p * power))
+            factors.append(Factor(magnitude(algebra, atom), at, p * power))
         elif sign == "sign" and power != int(power):
             return None
         else:
-            factors.append((atom, at, p * power))
+            factors.append(Factor(atom, at, p * power))
     return algebra.multiply(number, algebra.normal(1, factors))
 
 
@@ -174,45 +178,49 @@ def magnitude(algebra: Algebra, atom: int) -> int:
     """The absolute value of an entry that may be negative."""
     base = algebra.atoms[atom]
     made = algebra.atoms.make(
-        ("abs", atom), "abs", f"|{base.name}|", base.slots, sign="positive", moved=base.moved, data=atom
+        ("abs", atom), kinds.Magnitude(atom), f"|{base.name}|", base.slots, sign="positive", moved=base.moved
     )
     return made.number
 
 
 def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
-    """`exp(rate * poly)`, as a product of one factor for each term."""
+    """`exp(r sum_k c_k t_k) = prod_k exp(t_k)^(r c_k)`: one factor for each term."""
     factors: list[Factor] = []
     for term, coefficient in poly.items():
         single: Poly = {term: Fraction(1)}
         labels = algebra.free_in(single)
         definition = algebra.in_slots(single, labels)
         made = algebra.atoms.make(
-            ("exp", key_of(definition)), "exp", "exp", [i.extent for i in labels],
-            sign="positive", moved=True, data=definition,
+            ("exp", key_of(definition)), kinds.Exponential(definition), "exp", [i.extent for i in labels],
+            sign="positive", moved=True,
         )  # fmt: skip
-        factors.append((made.number, tuple(labels), coefficient * Fraction(str(rate))))
+        factors.append(Factor(made.number, tuple(labels), coefficient * Fraction(str(rate))))
     return algebra.normal(1, factors)
 
 
 def logarithm(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor]) -> Poly | None:
-    """The logarithm of the absolute value of a factor."""
+    """The logarithm of the absolute value of a factor: `log|c prod_k s_k^p_k| = log|c| + sum_k p_k log|s_k|`."""
     out: Poly = {}
     if abs(coefficient) != 1:
         value = abs(coefficient)
-        made = algebra.atoms.make(("log of", value), "number", f"log {value}", (), data=value)
+        made = algebra.atoms.make(("log of", value), kinds.Real(sp.log(sp.Rational(str(value)))), f"log {value}", ())
         out = algebra.entry(made, ())
     for number, at, power in scale:
         atom = algebra.atoms[number]
         if atom.sign == "sign":
             continue
-        if atom.kind == "exp":
+        if isinstance(atom.what, kinds.Exponential):
             return None
-        if atom.kind == "abs":  # |g| is as large as g
-            number = atom.data
-            atom = algebra.atoms[number]
-        made = algebra.atoms.make(("log", number), "log", f"log|{atom.name}|", atom.slots, moved=True, data=number)
-        out = algebra.add(out, algebra.entry(made, at), power)
+        if isinstance(atom.what, kinds.Magnitude):  # |g| is as large as g
+            number = atom.what.of
+        out = algebra.add(out, algebra.entry(log_magnitude(algebra, number), at), power)
     return out
+
+
+def log_magnitude(algebra: Algebra, atom: int) -> Atom:
+    """The logarithm of the absolute value of an entry."""
+    base = algebra.atoms[atom]
+    return algebra.atoms.make(("log", atom), kinds.Logarithm(atom), f"log|{base.name}|", base.slots, moved=True)
 
 
 def fraction(value: Any) -> Fraction:
@@ -222,7 +230,8 @@ def fraction(value: Any) -> Fraction:
 
 def permutes(algebra: Algebra, word: Sequence[Factor]) -> bool:
     """Whether a word is made of permutations of the group: every row and every column selects one entry."""
-    return all(algebra.atoms[f[0]].kind == "matrix" and algebra.atoms[f[0]].rows and f[2] == 1 for f in word)
+    found = [(algebra.atoms[number], power) for number, _, power in word]
+    return all(isinstance(atom.what, kinds.Matrix) and atom.rows and power == 1 for atom, power in found)
 
 
 def leads(word: Sequence[Factor], start: Index, end: Index) -> bool:

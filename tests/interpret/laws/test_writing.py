@@ -13,6 +13,7 @@ from jax import lax
 import quotax as qx
 from kernel.evaluation import Numbers, output_array
 from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.kernel.sizes import Size
 
 
@@ -330,3 +331,54 @@ def test_a_choice_by_what_it_divides_by():
         return jnp.where(chosen, c / chosen.astype(float), 0.0)
 
     assert compare(architecture(net), {"h": 4}, np.random.default_rng(0)) is None
+
+
+POSITIONS = {
+    "ramp": lambda i, t, z: i,
+    "its square": lambda i, t, z: i * i,
+    "its cube": lambda i, t, z: i * i * i,
+    "twice": lambda i, t, z: 2 * i,
+    "reversed": lambda i, t, z: i.shape[0] - 1 - i,
+    "one less": lambda i, t, z: i - 1,
+    "ramp in floats": lambda i, t, z: i.astype(float),
+    "square in floats": lambda i, t, z: i.astype(float) ** 2,
+    "root in floats": lambda i, t, z: jnp.sqrt(i.astype(float)),
+    "tokens": lambda i, t, z: t,
+    "square of tokens": lambda i, t, z: t * t,
+    "tokens by ramp": lambda i, t, z: t * i,
+    "place of the largest": lambda i, t, z: jnp.broadcast_to(jnp.argmax(z), i.shape),
+    "its square in floats": lambda i, t, z: jnp.broadcast_to(jnp.argmax(z).astype(float) ** 2, i.shape),
+    "its double in floats": lambda i, t, z: jnp.broadcast_to(2.0 * jnp.argmax(z).astype(float), i.shape),
+}
+COMPARED = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "ge": lambda a, b: a >= b}
+
+
+@pytest.mark.parametrize("right", ["ramp", "its square", *(pytest.param(f"{n} in floats", marks=SLOW)
+                                                          for n in ("ramp", "square"))])  # fmt: skip
+@pytest.mark.parametrize("left", POSITIONS)
+def test_positions_are_compared_as_numbers(left, right):
+    """A square of a ramp is no ramp, and the place of a maximum is not its square: at every size."""
+
+    @qx.architecture(params={"b": "h"}, inputs={"t": qx.Tokens("h", below="h")})
+    def net(p, t):
+        i = jnp.arange(p["b"].shape[0])
+        one, two = (POSITIONS[name](i, t, p["b"]) for name in (left, right))
+        return tuple(f(one[:, None], two[None, :]) @ p["b"] for f in COMPARED.values())
+
+    for size in (1, 2, 3, 5):
+        missing = compare(net, {"h": size}, np.random.default_rng(size))
+        assert missing is None, missing
+
+
+@pytest.mark.parametrize("power", [2, 3])
+def test_a_power_of_positions_proves_nothing_false(power):
+    """`sum_ij [i^p = j] b_j` is no `sum_j b_j`, which permutations would leave alone."""
+
+    @qx.architecture(params={"b": "h"}, inputs={})
+    def net(p):
+        i = jnp.arange(p["b"].shape[0])
+        square = i * i if power == 2 else i * i * i
+        return jnp.sum((square[:, None] == i[None, :]) @ p["b"])
+
+    outcome = prove_for_every_width(net, qx.Symmetry("permuted", qx.Permutation("h"), {"b": "g @ b"}).bind(net.params))
+    assert not outcome.proved

@@ -15,11 +15,12 @@ import sympy as sp
 
 from quotax.certify.every_width.lemmas import Lemmas
 from quotax.certify.every_width.words import law_text
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Free, Index
-from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term
-from quotax.kernel.proof import Proof, Prover, Refused, Step, atoms_in, extreme_effect
+from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term, renamed
+from quotax.kernel.proof import Proof, Prover, Refused, Step, atoms_in, extreme_effect, own_law
 from quotax.kernel.sheet import Extreme, Sheet
 from quotax.kernel.transformation import Effect, Law, applied, kind_of
 
@@ -77,14 +78,17 @@ class _Search:
         """The image of one atom."""
         if atom.number in self.proof.images:
             return
-        if atom.kind == "let":
-            self._sum(atom)
-        elif atom.kind in ("function", "reduction"):
-            self._function(atom)
-        elif atom.kind == "carry":
-            self._loop(self.loop_of[atom.number])
-        elif atom.kind == "selection":
-            self.proof.image(atom.number)
+        match atom.what:
+            case kinds.NamedSum(poly):
+                self._sum(atom, poly)
+            case kinds.Application() | kinds.Reduction():
+                self._function(atom)
+            case kinds.Carry():
+                self._loop(self.loop_of[atom.number])
+            case kinds.Selection():
+                self.proof.image(atom.number)
+            case _:
+                pass  # it is its own image, or the claim says what it becomes
 
     def _law(self, plain: Poly, moved: Poly) -> Law | None:
         """The law of a polynomial; one whose parts only cancel when they are written out does not move."""
@@ -99,8 +103,8 @@ class _Search:
         if where:
             self.found.lines[f"{where}: {words}"] = None
 
-    def _sum(self, atom: Atom) -> None:
-        plain, moved = self.proof.plain(atom.data), self.proof.moved(atom.data)
+    def _sum(self, atom: Atom, poly: Poly) -> None:
+        plain, moved = self.proof.plain(poly), self.proof.moved(poly)
         law = self._law(plain, moved)
         if not plain or (law is not None and law.shift and len(plain) <= _SHORT):
             # a shift may cancel later, and so is kept in sight
@@ -109,10 +113,10 @@ class _Search:
             image = applied(self.algebra, law, self.proof.entry(atom.number), shifted=True)
             if plain != moved:
                 self._record(atom, f"T becomes {law_text(self.algebra, law)}")
-            elif any(self._moves(a) for a in _made_of(atom.data)):
+            elif any(self._moves(a) for a in _made_of(poly)):
                 self._record(atom, "does not move  [normal form]")
             self.do(Step("image", atom.number, (image,)))
-        elif self._composed(atom):
+        elif self._composed(atom, poly):
             return
         elif len(plain) + len(moved) > _LONG:
             self._broken(atom, "gives a tensor that becomes no multiple of itself plus a shift")
@@ -122,10 +126,10 @@ class _Search:
             self._broken(atom, "gives a tensor that becomes no multiple of itself plus a shift", last=True)
             self.do(Step("inline", atom.number))
 
-    def _composed(self, atom: Atom) -> bool:
+    def _composed(self, atom: Atom, poly: Poly) -> bool:
         """A choice written out as a sum, `p a + (1 - p) b`, is a function of the entries that it is made of."""
-        kinds = {self.algebra.atoms[n].kind for n in _made_of(atom.data)}
-        if "function" not in kinds or any(self.algebra.bound_in(t) for t in atom.data):
+        functions = any(isinstance(self.algebra.atoms[n].what, kinds.Application) for n in _made_of(poly))
+        if not functions or any(self.algebra.bound_in(t) for t in poly):
             return False
         return self._by_lemma(atom, (1, 2))
 
@@ -160,7 +164,7 @@ class _Search:
         if all(self.proof.plain(a) == self.proof.moved(a) for a in args):
             self.do(Step("congruence", atom.number))
             return
-        if self._by_lemma(atom, (0, 1, 2) if atom.kind == "function" else (0,)):
+        if self._by_lemma(atom, (0, 1, 2) if isinstance(atom.what, kinds.Application) else (0,)):
             return
         shown = []
         for arg in args:
@@ -178,7 +182,7 @@ class _Search:
             return None
         if composed:
             assert expression is not None
-            own = atom.data[0].expression if atom.kind == "function" else None
+            own = atom.what.function.expression if isinstance(atom.what, kinds.Application) else None
             if expression == own or len(list(sp.preorder_traversal(expression))) > _COMPOSED:
                 return None
         laws: list[Law] = []
@@ -188,7 +192,7 @@ class _Search:
             if law is None:
                 return None
             laws.append(law)
-        rule = None if composed else atom.data.law if atom.kind == "reduction" else atom.data[0].law
+        rule = None if composed else own_law(atom.what)
         factors = {law.factor for law in laws if law.factor != (1, ())}
         if len(factors) > 1:
             return None
@@ -303,25 +307,26 @@ def find_law(algebra: Algebra, plain: Poly, moved: Poly) -> Law | None:
 def _candidates(algebra: Algebra, term: Term, coefficient: Fraction, plain: Poly) -> list[Law]:
     moved = [f for f in term if algebra.moved(f)]
     rest = [f for f in term if not algebra.moved(f)]
-    scale = [f for f in moved if algebra.atoms[f[0]].kind != "matrix"]
-    if any(ix.has(i, Bound) for f in scale for i in f[1]):
+    matrices = [f for f in moved if isinstance(algebra.atoms[f.atom].what, kinds.Matrix)]
+    scale = [f for f in moved if f not in matrices]
+    if any(ix.has(i, Bound) for f in scale for i in f.at):
         return []
-    matrices = _words(algebra, [f for f in moved if algebra.atoms[f[0]].kind == "matrix"], rest)
-    if matrices is None:
+    words = _words(algebra, matrices, rest)
+    if words is None:
         return []
     signature = sorted((a, float(p)) for a, _, p in rest)
     ratios = {
         coefficient / c: None for t, c in plain.items() if sorted((a, float(p)) for a, _, p in t) == signature
     }  # fmt: skip
-    ordered = tuple(sorted(scale, key=lambda f: (f[0], tuple(map(ix.order, f[1])), float(f[2]))))
-    return [Law(ratio, ordered, matrices) for ratio in ratios]
+    ordered = tuple(sorted(scale, key=lambda f: (f.atom, tuple(map(ix.order, f.at)), float(f.power))))
+    return [Law(ratio, ordered, words) for ratio in ratios]
 
 
 def _words(
     algebra: Algebra, waiting: list[Factor], rest: Sequence[Factor]
 ) -> tuple[tuple[Index, tuple[Factor, ...], Index], ...] | None:
     """The words of matrices that lead from free indices to bound ones of what they act on."""
-    ends = [i for f in waiting for i in f[1][-2:] if not isinstance(i, Bound)]
+    ends = [i for f in waiting for i in f.at[-2:] if not isinstance(i, Bound)]
     if any(not isinstance(i, Free) for i in ends):
         return None
     out: dict[Index, tuple[tuple[Factor, ...], Index]] = {}
@@ -329,18 +334,17 @@ def _words(
         word: list[Factor] = []
         here: Index = start
         while True:
-            step = next((f for f in waiting if f not in word and here in f[1][-2:]), None)
+            step = next((f for f in waiting if f not in word and here in f.at[-2:]), None)
             if step is None:
                 break
             word.append(step)
-            here = step[1][-1] if step[1][-2] == here else step[1][-2]
+            here = step.at[-1] if step.at[-2] == here else step.at[-2]
             if not isinstance(here, Bound):
                 return None
             if any(here in tuple(ix.parts(i)) for _, at, _ in rest for i in at):
                 break
         naming: dict[Any, Index] = {i: Bound(k, i.extent) for k, i in enumerate(algebra.bound_in(word))}
-        renamed = tuple((a, tuple(ix.replaced(i, naming) for i in at), p) for a, at, p in word)
-        out.setdefault(start, (renamed, ix.replaced(here, naming)))
+        out.setdefault(start, (tuple(renamed(word, naming)), ix.replaced(here, naming)))
         waiting = [f for f in waiting if f not in word]
     if waiting:
         return None

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
 import sympy as sp
 
+from quotax.kernel.proof import Prover
 from quotax.kernel.transformation import ALPHA, SHIFT, Effect
-
-Prover = Callable[[Sequence[sp.Expr], Sequence[sp.Expr]], bool]
 
 _POINTS = 8
 """Points at which a form is guessed; a guess is proved, so few are enough."""

@@ -12,6 +12,7 @@ from quotax.interpret.laws import RULES, NoLaw, write_sheet
 from quotax.interpret.laws.sources import GUARD
 from quotax.interpret.tracing.jaxprs import bare, bodies
 from quotax.interpret.tracing.symbolic_sizes import SizesMatter
+from quotax.kernel.atoms import Application
 from quotax.kernel.polynomials import TooLarge
 from quotax.kernel.sheet import Sheet
 
@@ -81,7 +82,7 @@ def guarded(model: Model, sizes: Mapping[str, int]) -> tuple[str | None, tuple[s
     if isinstance(opening, Opening):
         sheet = opening.sheet
         found = [g.condition for g in sheet.guards]
-        if any(a.kind == "function" and a.name == GUARD for a in sheet.atoms.made):
+        if any(isinstance(a.what, Application) and a.name == GUARD for a in sheet.atoms.made):
             found.append("a value is a number")
         why = f"the model has a value where this does not hold: {found[0]}" if found else None
         return why, sheet.assumptions

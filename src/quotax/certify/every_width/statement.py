@@ -10,8 +10,9 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws import NoLaw
+from quotax.kernel.atoms import Factor, Real
 from quotax.kernel.elements import Element
-from quotax.kernel.indices import Fixed, Free, Index
+from quotax.kernel.indices import CLAIMED, Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
 from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
@@ -75,7 +76,7 @@ class _Reader:
             return {(): value} if value else {}
         if expression.is_number:
             sign = "positive" if expression.is_positive else "real"
-            made = algebra.atoms.make(("real", expression), "number", str(expression), (), sign=sign)
+            made = algebra.atoms.make(("real", expression), Real(expression), str(expression), (), sign=sign)
             return algebra.entry(made, ())
         if isinstance(expression, sp.Symbol):
             return self.array(expression.name, ())
@@ -114,7 +115,7 @@ class _Reader:
         if name in (ELEMENT, INVERSE):
             return self.element.entry(self.algebra, at, name == INVERSE)
         kept = tuple(i for i in at if not (isinstance(i, Fixed) and i.extent == ONE))
-        return self.algebra.normal(1, [(self.numbers[name], kept, 1)])
+        return self.algebra.normal(1, [Factor(self.numbers[name], kept, 1)])
 
     def total(self, expression: sp.Sum, names: Mapping[sp.Symbol, Index]) -> Poly:
         inner = dict(names)
@@ -125,7 +126,7 @@ class _Reader:
                 inner[symbol] = Fixed(ZERO, ONE)
                 continue
             self.count += 1
-            inner[symbol] = Free((-3, self.count), extent)
+            inner[symbol] = Free((CLAIMED, self.count), extent)
             summed.append(inner[symbol])
         return self.algebra.total(self.visit(expression.function, inner), summed)
 
@@ -138,7 +139,9 @@ class _Reader:
             if not self.algebra.bound_in(term) and (whole or positive):
                 number: Poly = {(): coefficient ** int(power)} if whole else self.algebra.root(coefficient, power)
                 exact: Any = int(power) if whole else power
-                return self.algebra.multiply(number, self.algebra.normal(1, [(a, at, p * exact) for a, at, p in term]))
+                return self.algebra.multiply(
+                    number, self.algebra.normal(1, [Factor(a, at, p * exact) for a, at, p in term])
+                )
         if whole and 0 < power <= 6:
             out = UNIT
             for _ in range(int(power)):

@@ -19,7 +19,7 @@ def law_text(algebra: Algebra, law: Law | None) -> str:
         words.append("-" if law.coefficient == -1 else str(law.coefficient))
     words += [factor_text(algebra, f) for f in law.scale]
     for _, word, end in law.matrices:
-        words += [algebra.atoms[f[0]].name + ("ᵀ" if f[1][-2] == end else "") for f in word]
+        words += [algebra.atoms[f.atom].name + ("ᵀ" if f.at[-2] == end else "") for f in word]
     text = " ".join([*words, "T"])
     return f"{text} + (a shift)" if law.shift else text
 

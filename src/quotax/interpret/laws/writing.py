@@ -18,8 +18,9 @@ from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.jaxprs import CALLS, as_closed, is_key, live
 from quotax.interpret.tracing.provenance import place
+from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
-from quotax.kernel.indices import Free, Index
+from quotax.kernel.indices import WRITTEN, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
 from quotax.kernel.sheet import Guard, Sheet, named_sum
 from quotax.kernel.sizes import ONE, Size
@@ -59,7 +60,7 @@ class Writer:
     def fresh(self, size: Size) -> Free:
         """A free index that no dimension has."""
         self._fresh += 1
-        return Free((-2, self._fresh), size)
+        return Free((WRITTEN, self._fresh), size)
 
     def at_least(self, size: Size, value: Size) -> bool:
         """Whether a size is at least another; of one axis and a number, it may be made a condition of the sheet."""
@@ -78,7 +79,7 @@ class Writer:
 
     def is_fresh(self, index: Index) -> bool:
         """Whether an index is none of a dimension: outside a rule, the time of a loop that is being read."""
-        return isinstance(index, Free) and index.place[0] == -2
+        return isinstance(index, Free) and index.place[0] == WRITTEN
 
     def tensor(self, value: Any, dims: Dims | None = None) -> Tensor:
         """A value as a tensor; `dims` says how the dimensions of a constant factor."""
@@ -97,7 +98,7 @@ class Writer:
             return self.number(array.flat[0])
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             key = ("infinite", array.shape, array.tobytes())
-            made = self.algebra.atoms.make(key, "infinite", "c", [i.extent for i in at], data=None)
+            made = self.algebra.atoms.make(key, kinds.Infinite(array), "c", [i.extent for i in at])
             return self.algebra.entry(made, at)
         found = rewriting.constant(self.algebra, array, at)
         return self.algebra.substituted(found)
@@ -107,7 +108,7 @@ class Writer:
         value = value.item() if hasattr(value, "item") and np.asarray(value).dtype.kind in "bi" else value
         if not np.isfinite(value):
             level = float(value)
-            made = self.algebra.atoms.make(("infinite", str(level)), "infinite", str(value), (), data=level)
+            made = self.algebra.atoms.make(("infinite", str(level)), kinds.Infinite(level), str(value), ())
             return self.algebra.entry(made, ())
         exact = Fraction(int(value)) if isinstance(value, (bool, int)) else simplest_rational(value)
         return {(): exact} if exact else {}
@@ -117,7 +118,7 @@ class Writer:
 
         Two of them are never one, whatever values they had where they were looked at.
         """
-        made = self.algebra.atoms.make(("arbitrary", literal), "number", "c", ())
+        made = self.algebra.atoms.make(("arbitrary", literal), kinds.Real(None), "c", ())
         return self.algebra.entry(made, ())
 
     def settled(self, value: Tensor) -> Tensor:
@@ -271,15 +272,14 @@ def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
     """A parameter or an input as a tensor."""
     dims = tuple(tuple(s for f in axis if (s := _factor(f, sizes)) != ONE) for axis in spec.axes)
     at = tensors.flat(tensors.labels(dims))
-    kind, sign, data = "parameter" if parameter else "input", "real", None
+    what, sign = kinds.Parameter() if parameter else kinds.Input(), "real"
     if spec.kind == "tokens":
         assert spec.below is not None
-        kind, sign, data = "tokens", "nonnegative", _factor(spec.below, sizes)
+        what, sign = kinds.Tokens(_factor(spec.below, sizes)), "nonnegative"
     elif spec.kind in ("mask", "positive"):
         sign = "boolean" if spec.kind == "mask" else "positive"
-    made = writer.algebra.atoms.make(
-        (kind, spec.name), kind, spec.name, [i.extent for i in at], sign=sign, data=data
-    )  # fmt: skip
+    key = (type(what).__name__, spec.name)
+    made = writer.algebra.atoms.make(key, what, spec.name, [i.extent for i in at], sign=sign)
     return Tensor(dims, writer.algebra.entry(made, at))
 
 

@@ -15,13 +15,15 @@ from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, o
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.tensors import NoLaw, Tensor
 from quotax.interpret.laws.writing import OPEN, Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Poly, Term, rational, sign_of
-from quotax.kernel.sheet import Function, Guard, definitions, named_sum, node
+from quotax.kernel.atoms import Atom, Factor
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, Term, rational, sign_of
+from quotax.kernel.sheet import Function, Guard, made_of, named_sum, node
 
 _POWERS = 4
 """Whole powers up to this are multiplied out."""
-_COUNTING = ("iota", "tokens", "size", "delta", "selection", "const")
+_COUNTING = (kinds.Ramp, kinds.Tokens, kinds.Extent, kinds.Delta, kinds.Selection, kinds.Constant)
 """Kinds of atoms that positions are made of."""
 
 
@@ -42,7 +44,7 @@ def counts(eqn: Eqn, args: Sequence[Any]) -> bool:
             for term in arg.poly:
                 for number, _, _ in term:
                     atom = eqn.algebra.atoms[number]
-                    if atom.kind not in _COUNTING and atom.sign != "boolean":
+                    if not isinstance(atom.what, _COUNTING) and atom.sign != "boolean":
                         return False
     eqn.writer.notes["integer arithmetic on positions does not overflow"] = None
     return True
@@ -160,17 +162,12 @@ def power(eqn: Eqn, value: Tensor, exponent: Fraction) -> Tensor:
 
 def _flat(algebra: Algebra, poly: Poly) -> bool:
     """Whether a polynomial may vanish on open sets: something in it is constant on pieces."""
-    waiting, seen = [poly], set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            atom = algebra.atoms[number]
-            if atom.kind == "function" and atom.data[0].law is None:
-                expression = atom.data[0].expression
-                flat = expression.has(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling, sp.sign, AppliedUndef)
-                if flat and _varies(algebra, atom.data[1]):
-                    return True
-            waiting += definitions(atom)
+    for atom in made_of(algebra, [poly]):
+        if isinstance(atom.what, kinds.Application) and atom.what.function.law is None:
+            expression = atom.what.function.expression
+            flat = expression.has(sp.Max, sp.Min, sp.Piecewise, sp.floor, sp.ceiling, sp.sign, AppliedUndef)
+            if flat and _varies(algebra, atom.what.arguments):
+                return True
     return False
 
 
@@ -178,15 +175,16 @@ def _selects(algebra: Algebra, poly: Poly) -> bool:
     """Whether every term has a factor that is zero at some of its places: a delta, a selection, a constant's zeros."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        if len(term) == 1 and algebra.atoms[term[0][0]].kind == "let":
-            return _selects(algebra, algebra.atoms[term[0][0]].data)
+        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
+        if isinstance(what, kinds.NamedSum):
+            return _selects(algebra, what.poly)
     return all(any(_has_zeros(algebra.atoms[n]) and _unsummed(at) for n, at, _ in term) for term in poly)
 
 
 def _has_zeros(atom: Atom) -> bool:
-    if atom.kind in ("delta", "selection", "order", "window"):
+    if isinstance(atom.what, kinds.Delta | kinds.Selection | kinds.Order | kinds.Window):
         return True
-    return atom.kind == "const" and bool(np.any(np.asarray(atom.data) == 0))
+    return isinstance(atom.what, kinds.Constant) and bool(np.any(atom.what.array == 0))
 
 
 def _unsummed(at: Sequence[ix.Index]) -> bool:
@@ -195,32 +193,25 @@ def _unsummed(at: Sequence[ix.Index]) -> bool:
 
 def _varies(algebra: Algebra, polys: Sequence[Poly]) -> bool:
     """Whether parameters or real inputs occur in polynomials, or in what they are made of."""
-    waiting, seen = list(polys), set()
-    while waiting:
-        for number in {n for term in waiting.pop() for n, _, _ in term} - seen:
-            seen.add(number)
-            atom = algebra.atoms[number]
-            if atom.kind in ("parameter", "carry") or (atom.kind == "input" and atom.sign != "boolean"):
-                return True
-            waiting += definitions(atom)
-    return False
+    varying = kinds.Parameter | kinds.Carry | kinds.Input
+    return any(isinstance(atom.what, varying) and atom.sign != "boolean" for atom in made_of(algebra, polys))
 
 
 def _never_zero(algebra: Algebra, poly: Poly) -> bool:
     """Whether it is `where(m == 0, c, m)` with a number c that is not zero."""
     if len(poly) == 1:
         ((term, _),) = poly.items()
-        if len(term) != 1 or algebra.atoms[term[0][0]].kind != "let":
-            return False
-        return _never_zero(algebra, algebra.at(algebra.atoms[term[0][0]].data, term[0][1]))
+        what = algebra.atoms[term[0].atom].what if len(term) == 1 else None
+        return isinstance(what, kinds.NamedSum) and _never_zero(algebra, algebra.at(what.poly, term[0].at))
     for term, number in poly.items():
-        if len(term) != 1 or algebra.atoms[term[0][0]].kind != "function":
+        what = algebra.atoms[term[0].atom].what if _one_entry(term) else None
+        if not isinstance(what, kinds.Application):
             continue
-        function, args, _ = algebra.atoms[term[0][0]].data
+        function, args = what.function, what.arguments
         if function.name != "eq" or len(args) != 1 or function.expression.subs(function.symbols[0], 0) != 1:
             continue
         chosen: Poly = {term: UNIT[()]}
-        other = algebra.multiply(algebra.add(UNIT, chosen, -1), algebra.at(args[0], term[0][1]))
+        other = algebra.multiply(algebra.add(UNIT, chosen, -1), algebra.at(args[0], term[0].at))
         if algebra.add(poly, algebra.add(algebra.scale(chosen, number), other), -1) == {}:
             return True
     return False
@@ -241,7 +232,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
         fine = whole or (coefficient > 0 and (signed or _one_entry(term)))
         if not algebra.bound_in(term) and fine:
             number = {(): coefficient**exact} if whole else algebra.root(coefficient, exponent)
-            return algebra.multiply(number, algebra.normal(1, [(a, at, p * exact) for a, at, p in term]))
+            return algebra.multiply(number, algebra.normal(1, [Factor(a, at, p * exact) for a, at, p in term]))
     made = named_sum(algebra, poly)
     ((_, coefficient),) = made.items()
     if coefficient < 0 and not whole:
@@ -255,7 +246,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
 
 
 def _one_entry(term: Term) -> bool:
-    return len(term) == 1 and term[0][2] == 1
+    return len(term) == 1 and term[0].power == 1
 
 
 def convert(eqn: Eqn, args: list[Any]) -> list[Any]:

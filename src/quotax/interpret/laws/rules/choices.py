@@ -15,9 +15,10 @@ from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, tok
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational
-from quotax.kernel.sheet import Extreme, Function, Guard, definitions, node
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational, single
+from quotax.kernel.sheet import Extreme, Function, Guard, definitions, made_of, node
 from quotax.kernel.sizes import ZERO
 
 # --- truth values
@@ -67,16 +68,15 @@ def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 def _infinite(algebra: Algebra, poly: Poly) -> bool:
     """Whether an infinite constant stands in a polynomial itself; under a mask it is not looked for."""
-    return any(
-        algebra.atoms[n].kind == "infinite" or algebra.atoms[n].name == "mask" for term in poly for n, _, _ in term
-    )
+    atoms = [algebra.atoms[number] for term in poly for number, _, _ in term]
+    return any(isinstance(atom.what, kinds.Infinite) or atom.name == "mask" for atom in atoms)
 
 
 # --- comparisons and choices
 
 
 def extreme(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`max` and `min`; an infinite bound is no bound, and positions may be known to be in order."""
+    """`max` and `min`: `max(a, -inf) = a`, and where `a <= b` is known of positions, `max(a, b) = b`."""
     smaller = eqn.primitive.name == "min"
     worst = np.inf if smaller else -np.inf
     for k, arg in enumerate(args):
@@ -133,7 +133,7 @@ def _compared(left: Tensor, right: Tensor, poly: Poly, compared: tuple[Poly, ...
 
 
 def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | None:
-    """What a comparison of positions and sizes is for all of them."""
+    """What a comparison of positions and sizes is for all of them: `low <= left - right <= high` decides it, or not."""
     found = bounds(algebra, algebra.add(left, right, -1))
     if found is None:
         return None
@@ -154,21 +154,17 @@ def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | Non
 def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
     algebra = eqn.algebra
-    if len(ramp) != 1:
+    factor, other = single(ramp), single(poly)
+    if factor is None or not isinstance(algebra.atoms[factor.atom].what, kinds.Ramp):
         return None
-    ((term, coefficient),) = ramp.items()
-    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "iota":
-        return None
-    column = term[0][1][0]
+    (column,) = factor.at
     token = token_of(algebra, poly)
     if token is not None:
-        return None if any(column in tuple(ix.parts(i)) for i in token[1]) else token_selection(algebra, token, column)
-    if len(poly) == 1:
-        ((other, c),) = poly.items()
-        if c == 1 and len(other) == 1 and algebra.atoms[other[0][0]].kind == "iota":
-            there = other[0][1][0]
-            if there.extent == column.extent:
-                return algebra.normal(1, [algebra.delta(there, column)])
+        return None if any(column in tuple(ix.parts(i)) for i in token.at) else token_selection(algebra, token, column)
+    if other is not None and isinstance(algebra.atoms[other.atom].what, kinds.Ramp):
+        (there,) = other.at
+        if there.extent == column.extent:
+            return algebra.normal(1, [algebra.delta(there, column)])
     top = top_place(eqn, poly, column)
     if top is not None:
         return top
@@ -235,17 +231,9 @@ def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[G
 
 def _fixed(algebra: Algebra, poly: Poly) -> bool:
     """Whether a predicate is made of positions and constants alone."""
-    kinds = ("iota", "size", "delta", "const", "rational", "number", "input", "tokens")
-    waiting = [poly]
-    while waiting:
-        for term in waiting.pop():
-            for number, _, _ in term:
-                atom = algebra.atoms[number]
-                inner = definitions(atom)
-                if not inner and atom.kind not in kinds:
-                    return False
-                waiting += inner
-    return True
+    given = kinds.Ramp | kinds.Extent | kinds.Delta | kinds.Constant | kinds.Rational | kinds.Real
+    given |= kinds.Input | kinds.Tokens
+    return all(definitions(atom) or isinstance(atom.what, given) for atom in made_of(algebra, [poly]))
 
 
 def _closed(eqn: Eqn, poly: Poly) -> Poly:

@@ -14,6 +14,7 @@ from quotax.interpret.laws.rules.reindexing import joined, picked, without
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Carry
 from quotax.kernel.indices import Index
 from quotax.kernel.polynomials import slot
 from quotax.kernel.sheet import Loop
@@ -154,7 +155,7 @@ def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[A
         dims = tensors.dims_of(tensors.shape_of(aval))
         own = tensors.flat(tensors.labels(dims))
         key = ("carry", eqn.place, len(writer.sheet.loops), k, len(algebra.atoms.made))
-        made = algebra.atoms.make(key, "carry", f"h{k}", [steps, *(i.extent for i in (*around, *own))])
+        made = algebra.atoms.make(key, Carry(), f"h{k}", [steps, *(i.extent for i in (*around, *own))])
         numbers.append(made.number)
         now = ix.affine(0, 1, time, steps)
         inside.append(Tensor(dims, algebra.entry(made, (now, *around, *own)), value.assumed, value.guards))

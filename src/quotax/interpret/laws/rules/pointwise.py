@@ -16,6 +16,7 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn, uniform
 from quotax.interpret.symbolic.domain import SYMBOLIC
+from quotax.kernel.atoms import Infinite, Real
 from quotax.kernel.polynomials import Poly, rational
 from quotax.kernel.sheet import Function, node
 from quotax.kernel.sizes import ONE, Size
@@ -83,10 +84,10 @@ def infinity(eqn: Eqn, poly: Poly) -> float | None:
     if len(poly) != 1:
         return None
     ((term, coefficient),) = poly.items()
-    if len(term) != 1 or term[0][2] != 1:
+    if len(term) != 1 or term[0].power != 1:
         return None
-    atom = eqn.algebra.atoms[term[0][0]]
-    return float(coefficient) * atom.data if atom.kind == "infinite" and atom.data is not None else None
+    what = eqn.algebra.atoms[term[0].atom].what
+    return float(coefficient) * what.value if isinstance(what, Infinite) and isinstance(what.value, float) else None
 
 
 def scalar_function(eqn: Eqn, args: Sequence[Any]) -> tuple[Function, list[int]]:
@@ -153,7 +154,11 @@ def applied(eqn: Eqn, function: Function, args: Sequence[Tensor], dims: tensors.
         if not expression.is_finite or expression.free_symbols:
             return Tensor(dims, eqn.writer.number(float(expression)))
         made = eqn.algebra.atoms.make(
-            ("real", expression), "number", str(expression), (), sign="positive" if expression.is_positive else "real"
+            ("real", expression),
+            Real(expression),
+            str(expression),
+            (),
+            sign="positive" if expression.is_positive else "real",
         )
         return Tensor(dims, eqn.algebra.entry(made, ()))
     return Tensor(dims, node(eqn.algebra, function, [a.poly for a in args], eqn.out_kind == "b"))

@@ -13,15 +13,21 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.reindexing import at_index, embedded, merged, picked, renumbered
 from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Atom, Extreme, Factor
 from quotax.kernel.indices import Fixed, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly
-from quotax.kernel.sheet import Extreme, definitions, reduced
+from quotax.kernel.polynomials import UNIT, Algebra, Poly, single
+from quotax.kernel.sheet import made_of, reduced
 from quotax.kernel.sizes import ONE, ZERO, Size
 
 
 def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
-    """The least and the largest value that a polynomial in ramps, tokens and sizes may have; None for any other."""
+    """The least and the largest value that a polynomial in ramps, tokens and sizes may have; None for any other.
+
+    A ramp or a token is at least 0 and at most its reach, alone in its term: a term adds its reach to the high end
+    where its coefficient is not negative for any size, to the low end where it is not positive.
+    """
     low, high = ZERO, ZERO
     for term, coefficient in poly.items():
         if coefficient.denominator != 1:
@@ -31,9 +37,9 @@ def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
             atom = algebra.atoms[number]
             if power != int(power) or power < 1:
                 return None
-            if atom.kind == "size":
+            if isinstance(atom.what, kinds.Extent):
                 for _ in range(int(power)):
-                    size = size.times(Size.of(atom.data))
+                    size = size.times(Size.of(atom.what.symbol))
             elif (reach := _reach(atom, at)) is not None and power == 1 and not varies:
                 varies, last = True, reach
             else:
@@ -52,13 +58,15 @@ def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
 
 def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
     """The largest value of a ramp, of tokens or of the place of a maximum; the least is zero."""
-    if atom.kind == "iota":
-        return at[0].extent.minus(1)
-    if atom.kind == "tokens":
-        return atom.data.minus(1)
-    if atom.kind == "reduction" and atom.data.name in ("argmax", "argmin"):
-        return tensors.whole([i.extent for i in atom.data.touched]).minus(1)
-    return None
+    match atom.what:
+        case kinds.Ramp():
+            return at[0].extent.minus(1)
+        case kinds.Tokens(below):
+            return below.minus(1)
+        case kinds.Reduction(name="argmax" | "argmin", touched=touched):
+            return tensors.whole([i.extent for i in touched]).minus(1)
+        case _:
+            return None
 
 
 def as_size(algebra: Algebra, poly: Poly) -> Size | None:
@@ -75,13 +83,13 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
     start: Poly = {}
     ramp: tuple[int, Index] | None = None
     for term, coefficient in poly.items():
-        own = [f for f in term if algebra.atoms[f[0]].kind in ("iota", "tokens", "reduction")]
+        own = [f for f in term if isinstance(algebra.atoms[f.atom].what, kinds.Ramp | kinds.Tokens | kinds.Reduction)]
         if not own:
             start[term] = coefficient
-        elif len(term) > 1 or algebra.atoms[own[0][0]].kind != "iota" or ramp is not None:
+        elif len(term) > 1 or not isinstance(algebra.atoms[own[0].atom].what, kinds.Ramp) or ramp is not None:
             return None
         else:
-            ramp = (int(coefficient), own[0][1][0])
+            ramp = (int(coefficient), own[0].at[0])
     first = as_size(algebra, start)
     if first is None:
         return None
@@ -90,21 +98,18 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
 
 def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
     """The factor when a polynomial is one entry of a token input."""
-    if len(poly) != 1:
-        return None
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or term[0][2] != 1:
-        return None
-    return term[0] if algebra.atoms[term[0][0]].kind == "tokens" else None
+    factor = single(poly)
+    return factor if factor is not None and isinstance(algebra.atoms[factor.atom].what, kinds.Tokens) else None
 
 
 def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
     """`[token = column]`: a selection whose rows are the token's indices, total when the extent is the token's own."""
     number, at, _ = factor
     atom = algebra.atoms[number]
-    poly: Poly = {((number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
+    assert isinstance(atom.what, kinds.Tokens)
+    poly: Poly = {(Factor(number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
     made = selection(algebra, ("one hot", number, column.extent), f"[{atom.name}=·]", atom.slots, column.extent, poly,
-                     total=atom.data == column.extent)  # fmt: skip
+                     total=atom.what.below == column.extent)  # fmt: skip
     return algebra.entry(made, (*at, column))
 
 
@@ -112,7 +117,7 @@ def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size:
     """`[poly = column]`: for each value of the rows at most one column."""
     count = len(rows)
     facts: dict[str, Any] = {"sign": "boolean", "rows": ((tuple(range(count)), (count,), total),)}
-    return algebra.atoms.make(key, "selection", name, [*rows, size], data=poly, **facts)
+    return algebra.atoms.make(key, kinds.Selection(poly), name, [*rows, size], **facts)
 
 
 def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
@@ -120,7 +125,7 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
-        if algebra.atoms[factor[0]].data != column.extent:
+        if algebra.atoms[factor.atom].what != kinds.Tokens(column.extent):
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
     place_of = top_place(eqn, poly, column)
@@ -139,21 +144,22 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
 def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
     algebra = eqn.algebra
-    if len(poly) != 1:
-        return None
-    ((term, coefficient),) = poly.items()
-    if coefficient != 1 or len(term) != 1 or algebra.atoms[term[0][0]].kind != "reduction":
-        return None
-    number, at, _ = term[0]
-    made = algebra.atoms[number].data
-    if made.name not in ("argmax", "argmin") or len(made.touched) != 1 or made.touched[0].extent != column.extent:
+    factor = single(poly)
+    made = None if factor is None else algebra.atoms[factor.atom].what
+    if (
+        factor is None
+        or not isinstance(made, kinds.Reduction)
+        or made.name not in ("argmax", "argmin")
+        or len(made.touched) != 1
+        or made.touched[0].extent != column.extent
+    ):
         return None
     if not _without_ties(algebra, made.definition, made.touched[0]):
         return None
     writer = eqn.writer
     writer.notes[f"the {made.name[3:]}imum at {eqn.place} is attained at one place"] = None
     read, new = writer.fresh(column.extent), writer.fresh(column.extent)
-    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(at)}
+    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(factor.at)}
     body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
     found = reduced(algebra, body, [read], [new], Extreme("none", False, follows=True), f"{made.name} place", (), True)
     return algebra.substitute(found, {new: column})
@@ -166,25 +172,19 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     """
     if along not in algebra.free_in(poly):
         return False
-    waiting = [poly]
-    while waiting:
-        for term in waiting.pop():
-            for number, _, _ in term:
-                atom = algebra.atoms[number]
-                if atom.kind == "function":
-                    function = atom.data[0]
-                    if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
-                        return False
-                elif atom.kind not in ("parameter", "input", "let", "number", "size", "rational") or (
-                    atom.sign == "boolean"
-                ):
-                    return False
-                waiting += definitions(atom)
+    smooth = kinds.Parameter | kinds.Input | kinds.NamedSum | kinds.Real | kinds.Extent | kinds.Rational
+    for atom in made_of(algebra, [poly]):
+        if isinstance(atom.what, kinds.Application):
+            function = atom.what.function
+            if not all(sp.diff(function.expression, z).is_positive for z in function.symbols):
+                return False
+        elif not isinstance(atom.what, smooth) or atom.sign == "boolean":
+            return False
     return True
 
 
 def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:
-    """Dimension `d` read at the position that a polynomial says; it has size one then."""
+    """Dimension `d`, of size one then, read at the position that a polynomial says: `sum_c [position = c] x_c`."""
     size = tensors.whole(value.dims[d])
     if size == ONE:
         return value
@@ -319,7 +319,7 @@ def update_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) -> Tensor:
-    """`new` put into `old` at `at`: added to what is there, or in its stead."""
+    """`new` put into `old` at `at`: added to what is there, or in its stead: `new + (1 - [inside]) old`."""
     algebra, shape = eqn.algebra, eqn.shape(0)
     inside = Tensor(new.dims, UNIT)
     for d, start in enumerate(at):

@@ -59,7 +59,7 @@ def squeeze(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def reshape(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """Factors regrouped in their order."""
+    """Factors regrouped in their order: entry `i n + j` of the whole is entry (i, j), whatever the dimensions are."""
     if eqn.params.get("dimensions") is not None:
         raise NoLaw("it permutes dimensions while it reshapes")
     return [tensors.regrouped(eqn.algebra, eqn.writer.tensor(args[0]), eqn.out_shape)]
@@ -139,7 +139,7 @@ def _fitted(index: Index, factors: Sequence[Size]) -> list[Index] | None:
 
 
 def embedded(eqn: Eqn, value: Tensor, d: int, start: Size, stride: int, size: Size) -> Tensor:
-    """Dimension `d` put at `start + stride * i` of a dimension of this size, and zero elsewhere."""
+    """Dimension `d` put into one of this size, which is zero elsewhere: `y_p = sum_i [p = start + stride i] x_i`."""
     algebra = eqn.algebra
     if size == tensors.whole(value.dims[d]) and start == Size.of(0) and stride == 1:
         return value
@@ -153,7 +153,7 @@ def embedded(eqn: Eqn, value: Tensor, d: int, start: Size, stride: int, size: Si
 
 
 def reverse(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """Dimensions read backwards."""
+    """Dimensions read backwards: `y_i = x_(n - 1 - i)`."""
     value = eqn.writer.tensor(args[0])
     for d in eqn.params["dimensions"]:
         size = eqn.shape(0)[d]
@@ -279,7 +279,7 @@ def stack(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def pad(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """The operand put at its place, and the padding value elsewhere."""
+    """`sum_i [p = low + (gap + 1) i] x_i + (1 - sum_i [p = low + (gap + 1) i]) fill`; a negative low or high cuts."""
     value, fill = eqn.writer.tensor(args[0]), eqn.writer.tensor(args[1])
     algebra = eqn.algebra
     inside = Tensor(value.dims, UNIT)

@@ -12,15 +12,16 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.algebraic import counts
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, common_factors, place, refined, relabelled
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel.atoms import Extreme, Window
 from quotax.kernel.indices import Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Poly
 from quotax.kernel.rewriting import before
-from quotax.kernel.sheet import Extreme, Guard, reduced
-from quotax.kernel.sizes import ONE, Size
+from quotax.kernel.sheet import Guard, reduced
+from quotax.kernel.sizes import ONE, ZERO, Size
 
 
 def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A contraction: common indices multiplied, the summed ones summed."""
+    """A contraction: `C[b,i,j] = sum_k A[b,k,i] B[b,k,j]`, batch dimensions first, then those left of A and of B."""
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     if eqn.out_kind == "i" and not counts(eqn, args):
         raise NoLaw("its integers may overflow")
@@ -110,7 +111,7 @@ def reduction(name: str, law: Extreme) -> Any:
 
 
 def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A running sum: each place sums those up to it."""
+    """A running sum: `y_i = sum_j [j <= i] x_j`; in reverse, `[i <= j]`."""
     value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
     if not counts(eqn, [value]):
         raise NoLaw("its integers may overflow")
@@ -176,26 +177,25 @@ def _ordered(
 # --- windows
 
 
-def _window(eqn: Eqn, at: Index, tap: Index, entry: Index, settings: tuple[Any, ...]) -> Poly:
+def _window(eqn: Eqn, at: Index, tap: Index, entry: Index, window: Window) -> Poly:
     """`[entry = stride * at + dilation * tap - low]`: which entry a tap of the window at a place reads."""
-    stride, _, low, base = settings
-    if stride == 1 and low == 0 and base == 1 and tap.extent == ONE and at.extent == entry.extent:
+    if window.whole and tap.extent == ONE and at.extent == entry.extent:
         return eqn.algebra.normal(1, [eqn.algebra.delta(at, entry)])
     slots = (at.extent, tap.extent, entry.extent)
     made = eqn.algebra.atoms.make(
-        ("window", settings, slots), "window", "[window]", slots, sign="boolean", rows=(((0, 1), (2,), False),)
+        ("window", window, slots), window, "[window]", slots, sign="boolean", rows=(((0, 1), (2,), False),)
     )
     return eqn.algebra.entry(made, (at, tap, entry))
 
 
 def window_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """Sums over a sliding window."""
+    """Sums over a sliding window: `y_i = sum_t sum_q [base q = stride i + dilation t - low] x_q`."""
     value = eqn.writer.tensor(args[0])
     p, algebra = eqn.params, eqn.algebra
     for d, (size, new) in enumerate(zip(eqn.shape(0), eqn.out_shape, strict=True)):
         taps = tensors.extent(p["window_dimensions"][d])
-        settings = _settings(p, d, "window_dilation")
-        if taps == ONE and settings[0] == 1 and settings[2] == 0 and settings[3] == 1:
+        window = _settings(p, d, "window_dilation")
+        if taps == ONE and window.whole:
             continue
         if value.dims[d] != (size,):
             raise NoLaw("its window slides along a dimension made of several axes")
@@ -203,17 +203,17 @@ def window_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
         at: Index = Fixed(Size.of(0), ONE) if new == ONE else place(d, 0, new)
         dims = tuple((() if new == ONE else (new,)) if k == d else f for k, f in enumerate(value.dims))
         shifted = relabelled(algebra, value, {place(d, 0, size): entry}, dims)
-        poly = algebra.multiply(_window(eqn, at, tap, entry, settings), shifted.poly, [entry, tap])
+        poly = algebra.multiply(_window(eqn, at, tap, entry, window), shifted.poly, [entry, tap])
         value = eqn.writer.settled(replace(shifted, poly=poly))
     return [value]
 
 
-def _settings(p: Any, d: int, dilation: str) -> tuple[Any, ...]:
+def _settings(p: Any, d: int, dilation: str) -> Window:
     low = tensors.extent(p["padding"][d][0])
     base = (p.get("base_dilation") or p.get("lhs_dilation") or (1,) * (d + 1))[d]
     spread = (p.get(dilation) or (1,) * (d + 1))[d]
     stride = (p.get("window_strides") or (1,) * (d + 1))[d]
-    return int(stride), int(spread), low.value if low.value is not None else low, int(base)
+    return Window(int(stride), int(spread), low, int(base))
 
 
 def window_extreme(name: str) -> Any:
@@ -226,7 +226,8 @@ def window_extreme(name: str) -> Any:
         back: dict[Any, Index] = {}
         dims: list[tuple[Size, ...]] = []
         for d, (size, new) in enumerate(zip(eqn.shape(0), eqn.out_shape, strict=True)):
-            if p["window_dimensions"][d] == 1 and size == new and _settings(p, d, "window_dilation")[::2] == (1, 0):
+            window = _settings(p, d, "window_dilation")
+            if p["window_dimensions"][d] == 1 and size == new and (window.stride, window.low) == (1, ZERO):
                 dims.append(value.dims[d])
                 continue
             touched += [place(d, f, s) for f, s in enumerate(value.dims[d])]
@@ -243,7 +244,11 @@ def window_extreme(name: str) -> Any:
 
 
 def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """A convolution: the input read through windows, contracted with the kernel."""
+    """A convolution: the input read through windows, contracted with the kernel.
+
+    `y[n,o,p] = sum_c sum_t sum_q [base q = stride p + dilation t - low] x[n,c,q] w[o,c,t]`, for each spatial dimension
+    a p, a t and a q; with groups, o and c have the group as their leading factor in common.
+    """
     algebra, p = eqn.algebra, eqn.params
     if p["batch_group_count"] != 1:
         raise NoLaw("it groups the batch")
@@ -282,10 +287,8 @@ def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
             mapping |= {place(d, f, s): label for (f, s), label in zip(enumerate(side.dims[d]), own, strict=True)}
             summed += own
             ends.append(tensors.joint(own) if own else Fixed(Size.of(0), ONE))
-        settings = _settings({**p, "padding": p["padding"]}, k, "rhs_dilation")
-        if tensors.extent(p["padding"][k][0]).value is None:
-            settings = (*settings[:2], str(settings[2]), settings[3])
-        windows = algebra.multiply(windows, _window(eqn, at, ends[0], ends[1], settings))
+        window = _window(eqn, at, ends[0], ends[1], _settings(p, k, "rhs_dilation"))
+        windows = algebra.multiply(windows, window)
     x, w = relabelled(algebra, image, one, image.dims), relabelled(algebra, kernel, two, kernel.dims)
     # windows first: they have no index of the channels, so a law of the channels stays in sight
     poly = algebra.multiply(algebra.multiply(windows, w.poly), x.poly, summed)
