@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from jax import lax
-from jax.extend.core import jaxprs_in_params
+from jax.extend.core import jaxprs_in_params, primitives
 
-from quotax.hosted import _CALLS, _IN_CONTEXT, _MANY, _PLAIN, _SET, Hosted, Uncompiled, Unhosted
+from quotax.hosted import _IN_CONTEXT, _MANY, _PLAIN, _SET, Hosted, Uncompiled, Unhosted
+from quotax.jaxprs import CALLS
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 3, 4))
@@ -37,6 +38,16 @@ def called(name):
     if name == "vjp":
         function.defvjp(lambda x: (jnp.cos(x), x), lambda x, g: (g,))
     return function
+
+
+def bound(primitive, closed):
+    """Sine behind a call primitive, which JAX itself makes only inside its transformations."""
+
+    def run(x):
+        body = jax.make_jaxpr(jnp.sin)(jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return primitive.bind(x, **primitive.get_bind_params({"call_jaxpr": body if closed else body.jaxpr}))[0]
+
+    return run
 
 
 def solved(x):
@@ -180,6 +191,9 @@ CASES = {
     "custom_vmap_call": (called("vmap"), X),
     "custom_linear_solve": (solved, POSITIVE[0]),
     "jit": (jax.jit(jnp.sin), X),
+    "call": (bound(primitives.call_p, False), X),
+    "closed_call": (bound(primitives.closed_call_p, True), X),
+    "composite": (lax.composite(jnp.sin, "quotax.test"), X),
     "rem": (lax.rem, X, Y),
     "remat2": (jax.checkpoint(jnp.sin), X),
 }
@@ -207,19 +221,19 @@ def test_a_primitive_in_numpy_is_the_compiled_one(name):
         agree(*both(function, *single), 2e-4 if name in ("lu", "triangular_solve", "custom_linear_solve") else 1e-5)
 
 
-def primitives(jaxpr):
+def names_in(jaxpr):
     """The names in a jaxpr and in what it calls."""
     for equation in jaxpr.eqns:
         yield equation.primitive.name
         for inner in jaxprs_in_params(equation.params):
-            yield from primitives(inner)
+            yield from names_in(inner)
 
 
-@pytest.mark.parametrize("name", [*_PLAIN, *_SET, *_IN_CONTEXT, *_MANY, *_CALLS])
+@pytest.mark.parametrize("name", [*_PLAIN, *_SET, *_IN_CONTEXT, *_MANY, *CALLS])
 def test_every_entry_of_the_tables_has_its_case(name):
     other = {"scatter_add": "scatter-add"}.get(name, name)
     function, *arrays = CASES[other]
-    found = set(primitives(jax.make_jaxpr(function)(*arrays).jaxpr))
+    found = set(names_in(jax.make_jaxpr(function)(*arrays).jaxpr))
     assert name in found or name in ("scatter_add", "copy")
 
 

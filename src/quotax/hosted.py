@@ -18,6 +18,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode, RoundingMethod
 
+from quotax.jaxprs import CALLS, as_closed, live
+
 Arrays = Sequence[Any]
 Kernel = Callable[..., Any]
 Params = Mapping[str, Any]
@@ -88,12 +90,11 @@ class Hosted:
             aval: Any = atom.aval
             return self._new(np.asarray(atom.val, aval.dtype))
 
-        for equation in _alive(jaxpr):
+        for equation in live(jaxpr):
             name, params = equation.primitive.name, equation.params
             reads = [read(atom) for atom in equation.invars]
-            if name in _CALLS:
-                body = params[_CALLS[name]]
-                outputs = self._inlined(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), reads)
+            if name in CALLS:
+                outputs = self._inlined(as_closed(params[CALLS[name]]), reads)
             else:
                 outputs = [self._new() for _ in equation.outvars]
                 self._steps.append(_step(equation, reads, outputs))
@@ -146,17 +147,6 @@ def _array(value: Any) -> np.ndarray:
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""
-
-
-def _alive(jaxpr: Any) -> list[Any]:
-    """The equations that some output depends on."""
-    needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    kept = []
-    for equation in reversed(jaxpr.eqns):
-        if needed.intersection(equation.outvars):
-            kept.append(equation)
-            needed.update(v for v in equation.invars if not isinstance(v, Literal))
-    return kept[::-1]
 
 
 # --- entrywise
@@ -736,16 +726,6 @@ _MANY: dict[str, Kernel] = {
     "while": _while,
 }
 """Primitives with several outputs."""
-
-_CALLS = {
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "jit": "jaxpr",
-    "remat2": "jaxpr",
-}
-"""Calls, and the parameter that holds what they call."""
-
 
 # --- functions
 

@@ -196,6 +196,8 @@ CASES = {
     "remat2": called(jax.checkpoint),
     "custom_jvp_call": [lambda b, c: jnp.sum(plain_abs(b) * c), lambda b, c: plain_abs(b[::-1])[0]],
     "custom_vjp_call": [lambda b, c: jnp.sum(halved(b) * c), lambda b, c: halved(b[::-1])[0]],
+    "custom_vmap_call": called(jax.custom_batching.sequential_vmap),
+    "composite": called(lambda f: lax.composite(f, "quotax.test")),
     "scan": [
         scanned(lambda t, u: (t + u[0] * u[1], None), 0.0),
         scanned(lambda t, u: (0.5 * t + u[0], None), 0.0),

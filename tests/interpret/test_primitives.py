@@ -278,6 +278,8 @@ CONTROL = [
     case("remat", jax.checkpoint(lambda x: jnp.sin(x) * x)),
     case("custom_jvp", jax.nn.relu),
     case("custom_vjp", doubled),
+    case("custom_vmap", jax.custom_batching.sequential_vmap(lambda x: jnp.sin(x) * x)),
+    case("composite", lax.composite(lambda x: jnp.sin(x) * x, "quotax.test")),
     case("scan", lambda x: lax.scan(lambda c, y: (jnp.tanh(c + y), c * y), jnp.zeros(x.shape[1:]), x), MATRIX),
     case("scan back", lambda x: lax.scan(lambda c, y: (c + y, c * y), jnp.ones(x.shape[1:]), x, reverse=True), MATRIX),
     case("scan of constants", lambda x: lax.scan(lambda c, k: (c * k, k), x, jnp.arange(3.0)), ONE),

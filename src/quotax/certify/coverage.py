@@ -10,7 +10,7 @@ from typing import Any
 from quotax.artifacts import Certificate, Model
 from quotax.errors import ArchitectureError
 from quotax.interpret.laws import RULES
-from quotax.interpret.tracing.jaxprs import bare, bodies
+from quotax.jaxprs import bare, bodies
 from quotax.symmetry import Symmetry
 
 FORMS = ("linear", "affine", "quadratic")

@@ -21,7 +21,7 @@ from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
 from quotax.interpret.symbolic.scalars import unary
-from quotax.interpret.tracing.jaxprs import CALLS
+from quotax.jaxprs import CALLS
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.interpret.shared.movement import PLAIN
-from quotax.interpret.tracing.jaxprs import CALLS, as_closed, bare, bodies, live
 from quotax.interpret.tracing.provenance import written_at
-
-_BODIES = {**CALLS, "core_call": "call_jaxpr", "composite": "jaxpr", "custom_vmap_call": "call"}
-"""Calls that compute their body, and the parameter that holds it."""
+from quotax.jaxprs import CALLS, as_closed, bare, bodies, live
 
 _IDENTITIES = frozenset(
     {
@@ -145,8 +142,8 @@ class _Reading:
         name = primitive.name
         if name in _IDENTITIES:
             return arguments
-        if name in _BODIES:
-            body = as_closed(params[_BODIES[name]])
+        if name in CALLS:
+            body = as_closed(params[CALLS[name]])
             return self.run(body.jaxpr, body.consts, arguments)
         if name == "convert_element_type" and _is_float(params["new_dtype"]) and _is_float(arguments[0].dtype):
             return arguments

@@ -10,8 +10,8 @@ from quotax.artifacts import Model, OpenTrace, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.laws import RULES, NoLaw, write_sheet
 from quotax.interpret.laws.sources import GUARD
-from quotax.interpret.tracing.jaxprs import bare, bodies
 from quotax.interpret.tracing.symbolic_sizes import SizesMatter
+from quotax.jaxprs import bare, bodies
 from quotax.kernel.polynomials import TooLarge
 from quotax.kernel.sheet import Sheet
 

@@ -16,8 +16,8 @@ from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.shared.folding import fold
-from quotax.interpret.tracing.jaxprs import CALLS, as_closed, is_key, live
 from quotax.interpret.tracing.provenance import place
+from quotax.jaxprs import CALLS, as_closed, is_key, live
 from quotax.kernel import rewriting
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly

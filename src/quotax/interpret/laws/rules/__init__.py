@@ -5,7 +5,7 @@ from __future__ import annotations
 from quotax.interpret.laws.rules import algebraic, choices, loops, positions, reindexing, summation
 from quotax.interpret.laws.rules.pointwise import generic
 from quotax.interpret.laws.writing import Rule
-from quotax.interpret.tracing.jaxprs import CALLS
+from quotax.jaxprs import CALLS
 from quotax.kernel.sheet import Extreme
 
 _ELEMENTWISE = (

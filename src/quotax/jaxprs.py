@@ -15,6 +15,8 @@ CALLS = {
     "remat2": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "composite": "jaxpr",
 }
 """Primitives that compute the jaxpr in one of their settings, and the setting's name."""
 
