@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jax import lax
 from jax.extend.core import jaxprs_in_params, primitives
 
-from quotax.hosted import _IN_CONTEXT, _MANY, _PLAIN, _SET, Hosted, Uncompiled, Unhosted
+from quotax.hosted import KERNELS, Hosted, Uncompiled, Unhosted
 from quotax.jaxprs import CALLS
 
 RNG = np.random.default_rng(0)
@@ -229,7 +229,7 @@ def names_in(jaxpr):
             yield from names_in(inner)
 
 
-@pytest.mark.parametrize("name", [*_PLAIN, *_SET, *_IN_CONTEXT, *_MANY, *CALLS])
+@pytest.mark.parametrize("name", [*KERNELS, *CALLS])
 def test_every_entry_of_the_tables_has_its_case(name):
     other = {"scatter_add": "scatter-add"}.get(name, name)
     function, *arrays = CASES[other]

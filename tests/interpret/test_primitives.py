@@ -12,10 +12,11 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import primitives
 
+from quotax import hosted
 from quotax.artifacts import ArraySpec
 from quotax.interpret import symbolic_outputs, trace
 from quotax.interpret.primitives import TABLE
-from quotax.interpret.shared.movement import PLAIN, bind, run_plain
+from quotax.interpret.shared.movement import bind, run
 
 R = tuple  # the shape of a real input
 
@@ -386,25 +387,27 @@ def test_every_row_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read == set(TABLE), f"rows without a case: {sorted(set(TABLE) - read)}"
 
 
-PLAIN_PARAMS = {
+MOVE_PARAMS = {
     "broadcast_in_dim": ({"shape": (2, 3, 4), "broadcast_dimensions": (0, 2), "sharding": None}, [(2, 1)]),
     "concatenate": ({"dimension": 1}, [(2, 1), (2, 3)]),
     "copy": ({}, [(2, 3)]),
+    "pad": ({"padding_config": ((1, -1, 1), (0, 2, 0))}, [(2, 3), ()]),
     "reshape": ({"new_sizes": (3, 2), "dimensions": None, "sharding": None}, [(2, 3)]),
     "rev": ({"dimensions": (0, 2)}, [(2, 3, 2)]),
     "select_n": ({}, [(), (2, 3), (2, 3)]),
     "slice": ({"start_indices": (1, 0), "limit_indices": (4, 3), "strides": (2, 1)}, [(5, 3)]),
     "split": ({"sizes": (1, 3), "axis": 1}, [(2, 4)]),
     "squeeze": ({"dimensions": (0, 2)}, [(1, 3, 1)]),
+    "stack": ({"axis": 1}, [(2, 3), (2, 3)]),
     "tile": ({"reps": (2, 3)}, [(2, 3)]),
     "transpose": ({"permutation": (2, 0, 1)}, [(2, 3, 4)]),
 }
 
 
-@pytest.mark.parametrize("name", sorted(PLAIN))
+@pytest.mark.parametrize("name", sorted(hosted.MOVES))
 def test_plain_moves_are_jax(name: str) -> None:
     """The moves that run in NumPy for speed do what JAX's primitive does."""
-    params, shapes = PLAIN_PARAMS[name]
+    params, shapes = MOVE_PARAMS[name]
     arrays = [np.arange(int(np.prod(s))).reshape(s) + 100 * k for k, s in enumerate(shapes)]
     if name == "select_n":
         arrays[0] = np.array(True)
@@ -413,5 +416,5 @@ def test_plain_moves_are_jax(name: str) -> None:
         from jax._src.lax import lax as internal
 
         traced = getattr(internal, name + "_p")
-    for ours, theirs in zip(run_plain(traced, params, arrays), bind(traced, params, arrays), strict=True):
+    for ours, theirs in zip(run(traced, params, arrays), bind(traced, params, arrays), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -27,7 +27,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.interpret.shared.movement import PLAIN
+from quotax.hosted import MOVES
 from quotax.interpret.tracing.provenance import written_at
 from quotax.jaxprs import CALLS, as_closed, bare, bodies, live
 
@@ -157,7 +157,7 @@ class _Reading:
             settings = (_Reading(DIGITS) if name == "while" else self).widened(params)
         outputs = primitive.bind(*arguments, **settings)
         outputs = outputs if primitive.multiple_results else [outputs]
-        return outputs if self.bits == DIGITS or name in PLAIN else [self.rounded(x, arguments) for x in outputs]
+        return outputs if self.bits == DIGITS or name in MOVES else [self.rounded(x, arguments) for x in outputs]
 
     def rounded(self, value: Any, arguments: Sequence[Any]) -> Any:
         """A result in fewer digits; NaN where it left the range of floats, 0 where it is about to."""
