@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode, RoundingMethod
 
+from quotax.elementwise import FUNCTIONS
 from quotax.jaxprs import CALLS, as_closed, live
 
 Arrays = Sequence[Any]
@@ -186,15 +187,6 @@ def _power(params: Params, x: np.ndarray) -> np.ndarray:
     if exponent == 2:
         return x * x
     return np.divide(np.ones((), x.dtype), x**-exponent) if exponent < 0 else x**exponent
-
-
-def _special(name: str) -> Kernel:
-    def run(x: np.ndarray) -> np.ndarray:
-        from scipy import special
-
-        return getattr(special, name)(x)
-
-    return run
 
 
 # --- moves, sums and products
@@ -622,6 +614,7 @@ def _made(make: Callable[[Params], Kernel]) -> Maker:
 
 
 KERNELS: dict[str, Maker] = {
+    **{name: _plain(function.numpy) for name, function in FUNCTIONS.items()},
     "add": _plain(np.add),
     "add_any": _plain(np.add),
     "and": _plain(np.bitwise_and),
@@ -645,39 +638,6 @@ KERNELS: dict[str, Maker] = {
     "stop_gradient": _plain(lambda x: x),
     "sub": _plain(np.subtract),
     "xor": _plain(np.bitwise_xor),
-    # FUNCTIONS
-    "abs": _plain(np.abs),
-    "asin": _plain(np.arcsin),
-    "asinh": _plain(np.arcsinh),
-    "acos": _plain(np.arccos),
-    "acosh": _plain(np.arccosh),
-    "atan": _plain(np.arctan),
-    "atan2": _plain(np.arctan2),
-    "atanh": _plain(np.arctanh),
-    "cbrt": _plain(np.cbrt),
-    "ceil": _plain(np.ceil),
-    "cos": _plain(np.cos),
-    "cosh": _plain(np.cosh),
-    "erf": _plain(_special("erf")),
-    "erfc": _plain(_special("erfc")),
-    "erf_inv": _plain(_special("erfinv")),
-    "exp": _plain(np.exp),
-    "exp2": _plain(np.exp2),
-    "expm1": _plain(np.expm1),
-    "floor": _plain(np.floor),
-    "log": _plain(np.log),
-    "log1p": _plain(np.log1p),
-    "logistic": _plain(_special("expit")),
-    "pow": _plain(np.power),
-    "rem": _plain(np.fmod),
-    "rsqrt": _plain(lambda x: np.divide(np.ones((), x.dtype), np.sqrt(x))),
-    "sign": _plain(np.sign),
-    "sin": _plain(np.sin),
-    "sinh": _plain(np.sinh),
-    "sqrt": _plain(np.sqrt),
-    "square": _plain(np.square),
-    "tan": _plain(np.tan),
-    "tanh": _plain(np.tanh),
     "argmax": _set(_where_most(np.argmax)),
     "argmin": _set(_where_most(np.argmin)),
     "concatenate": _set(lambda p, *xs: np.concatenate(xs, axis=p["dimension"])),

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
-import sympy as sp
 
+from quotax.elementwise import FUNCTIONS, Function
 from quotax.interpret.domain import Eqn, Rule, Unreadable
+from quotax.interpret.jets import formulas
 from quotax.interpret.jets import rules as jets_rules
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity
 from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
-from quotax.interpret.symbolic.scalars import unary
 from quotax.jaxprs import CALLS
 
 
@@ -96,7 +96,7 @@ _ROWS = (
     Row("tile", array=moves()),
     Row("stack", array=moves()),
     Row("unstack", array=moves()),
-    Row("select_n", array=moves(0), symbolic=rules.select),
+    Row("select_n", array=moves(0), symbolic=rules.select, jets=jets_rules.select),
     Row("dynamic_slice", array=moves(1, rest=True), symbolic=rules.by_cases(1, rest=True)),
     Row("dynamic_update_slice", array=moves(2, rest=True), symbolic=rules.by_cases(2, rest=True)),
     Row("gather", array=moves(1), symbolic=rules.by_cases(1)),
@@ -133,56 +133,57 @@ _ROWS = (
     Row("mul", array=_combine("mul")),
     Row("max", array=_combine("max")),
     Row("min", array=_combine("min")),
-    Row("neg", symbolic=entrywise(scalars.neg)),
-    Row("div", symbolic=rules.quotient),
+    Row("neg", symbolic=entrywise(scalars.neg), jets=jets_rules.negate),
+    Row("div", symbolic=rules.quotient, jets=jets_rules.divide),
     Row("rem", symbolic=entrywise(scalars.remainder)),
-    Row("abs", symbolic=entrywise(scalars.absolute)),
-    Row("sign", symbolic=entrywise(scalars.sign)),
-    Row("floor", symbolic=entrywise(scalars.floor)),
-    Row("ceil", symbolic=entrywise(scalars.ceiling)),
-    Row("round", symbolic=rules.rounding),
-    Row("clamp", symbolic=rules.clamp),
-    Row("convert_element_type", symbolic=rules.convert),
-    # powers and roots
+    Row("abs", symbolic=entrywise(scalars.absolute), jets=jets_rules.absolute),
+    Row("sign", symbolic=entrywise(scalars.sign), jets=jets_rules.sign),
+    Row("floor", symbolic=entrywise(scalars.floor), jets=jets_rules.stair("floor")),
+    Row("ceil", symbolic=entrywise(scalars.ceiling), jets=jets_rules.stair("ceil")),
+    Row("round", symbolic=rules.rounding, jets=jets_rules.stair("round")),
+    Row("clamp", symbolic=rules.clamp, jets=jets_rules.clamp),
+    Row("convert_element_type", symbolic=rules.convert, jets=jets_rules.convert),
+    # functions of numbers where their records do not say how they are read
     Row("square", every=_rewritten(lambda x: x * x)),
-    Row("integer_pow", symbolic=rules.integer_power),
-    Row("pow", symbolic=entrywise(scalars.power)),
-    Row("sqrt", symbolic=entrywise(scalars.sqrt)),
+    Row("integer_pow", symbolic=rules.integer_power, jets=jets_rules.integer_power),
+    Row("pow", symbolic=entrywise(scalars.power), jets=jets_rules.power),
     Row("rsqrt", symbolic=entrywise(scalars.rsqrt)),
     Row("cbrt", symbolic=entrywise(scalars.cbrt)),
-    # exponentials
-    Row("exp", symbolic=entrywise(scalars.exp)),
-    Row("exp2", symbolic=entrywise(unary(lambda e: 2**e))),
+    Row("exp", symbolic=entrywise(scalars.exp), jets=jets_rules.exponential),
     Row("log", symbolic=entrywise(scalars.log)),
-    Row("log1p", every=_rewritten(lambda x: jnp.log(1 + x))),
-    Row("expm1", every=_rewritten(lambda x: jnp.exp(x) - 1)),
-    Row("logistic", every=_rewritten(lambda x: 1 / (1 + jnp.exp(-x)))),
-    # circular and hyperbolic functions, and their inverses
-    Row("sin", symbolic=entrywise(scalars.odd(sp.sin))),
-    Row("cos", symbolic=entrywise(scalars.even(sp.cos))),
-    Row("tan", symbolic=entrywise(scalars.odd(sp.tan))),
-    Row("asin", symbolic=entrywise(scalars.odd(sp.asin))),
-    Row("acos", symbolic=entrywise(scalars.plain(sp.acos))),
-    Row("atan", symbolic=entrywise(scalars.odd(sp.atan))),
-    Row("atan2", symbolic=entrywise(scalars.angle)),
-    Row("sinh", symbolic=entrywise(scalars.odd(sp.sinh))),
-    Row("cosh", symbolic=entrywise(scalars.even(sp.cosh))),
-    Row("tanh", symbolic=entrywise(scalars.odd(sp.tanh))),
-    Row("asinh", symbolic=entrywise(scalars.odd(sp.asinh))),
-    Row("acosh", symbolic=entrywise(scalars.plain(sp.acosh))),
-    Row("atanh", symbolic=entrywise(scalars.odd(sp.atanh))),
-    # error functions
-    Row("erf", symbolic=entrywise(scalars.odd(sp.erf))),
-    Row("erfc", symbolic=entrywise(scalars.plain(sp.erfc))),
-    Row("erf_inv", symbolic=entrywise(scalars.odd(sp.erfinv))),
+    Row("atan2", symbolic=entrywise(scalars.angle), jets=jets_rules.angle),
     # truth
-    *(Row(name, symbolic=rules.relation(name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    Row("and", symbolic=rules.logical(truth.conjunction)),
-    Row("or", symbolic=rules.logical(truth.disjunction)),
-    Row("xor", symbolic=rules.logical(truth.exclusive)),
-    Row("not", symbolic=rules.logical(truth.negation)),
-    Row("is_finite", symbolic=rules.finite),
+    *(
+        Row(name, symbolic=rules.relation(name), jets=jets_rules.relation(name))
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    ),
+    Row("and", symbolic=rules.logical(truth.conjunction), jets=jets_rules.logical("and")),
+    Row("or", symbolic=rules.logical(truth.disjunction), jets=jets_rules.logical("or")),
+    Row("xor", symbolic=rules.logical(truth.exclusive), jets=jets_rules.logical("xor")),
+    Row("not", symbolic=rules.logical(truth.negation), jets=jets_rules.negation),
+    Row("is_finite", symbolic=rules.finite, jets=jets_rules.finite),
 )
 
-TABLE: dict[str, Row] = {row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive)) for row in _ROWS}
+
+def recorded(function: Function) -> Row:
+    """What a record says, in all columns."""
+    single = function.arguments == 1 and "slope" not in function.without
+    return Row(
+        function.primitive,
+        symbolic=entrywise(scalars.recorded(function)),
+        jets=formulas.smooth(function) if single else None,
+    )
+
+
+def _joined(row: Row, record: Row) -> Row:
+    """A row, with what the record says where it says nothing; a rewriting is symbolic enough."""
+    symbolic = row.symbolic or (record.symbolic if row.every is None else None)
+    return replace(row, symbolic=symbolic, jets=row.jets or record.jets)
+
+
+_RECORDS = {name: recorded(function) for name, function in FUNCTIONS.items()}
+
+TABLE: dict[str, Row] = _RECORDS | {
+    row.primitive: _joined(row, _RECORDS[row.primitive]) if row.primitive in _RECORDS else row for row in _ROWS
+}
 """The rows by primitive. `iota` needs none: what has no inputs is a constant."""

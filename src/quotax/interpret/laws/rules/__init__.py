@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from quotax.elementwise import FUNCTIONS
 from quotax.interpret.laws.rules import algebraic, choices, loops, positions, reindexing, summation
 from quotax.interpret.laws.rules.pointwise import generic
 from quotax.interpret.laws.writing import Rule
 from quotax.jaxprs import CALLS
 from quotax.kernel.sheet import Extreme
 
-_ELEMENTWISE = (
-    "rem abs sign floor ceil round exp exp2 log log1p expm1 logistic sin cos tan asin acos atan atan2 "
-    "sinh cosh tanh asinh acosh atanh erf erfc erf_inv cbrt"
-)
 _NEITHER = Extreme(None, None)
 _ORDERED = Extreme(ordered=True)
 
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(FUNCTIONS, generic),
     **{name: loops.call(setting) for name, setting in CALLS.items()},
     **dict.fromkeys(("copy", "stop_gradient", "optimization_barrier", "name"), loops.identity),
     "reduce_precision": algebraic.rounded,
@@ -84,5 +82,5 @@ RULES: dict[str, Rule] = {
     "or": choices.disjunction,
     "xor": choices.exclusive,
     "not": choices.negation,
-    **dict.fromkeys(_ELEMENTWISE.split(), generic),
+    "round": generic,
 }
