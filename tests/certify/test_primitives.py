@@ -21,7 +21,7 @@ import quotax as qx
 from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths
 from quotax.certify.trial_sizes import traceable
-from quotax.interpret.laws import RULES
+from quotax.interpret.sheets import laws
 
 _spec = importlib.util.spec_from_file_location("gated", Path(__file__).with_name("gated.py"))
 gated = sys.modules.setdefault("gated", importlib.util.module_from_spec(_spec))
@@ -446,7 +446,7 @@ SMOKE = (
 """One or two of each family, of which a few claims are made by default."""
 SOME = ("flip both", "permute", "shift")
 # a size as a value stands in traces with symbols alone: see test_false_verdicts.py
-LAWS = sorted(set(RULES) - {"dim_as_value"})
+LAWS = sorted(laws().keys() - {"dim_as_value"})
 
 
 def by_laws(model, symmetry):

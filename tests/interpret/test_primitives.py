@@ -384,7 +384,8 @@ def test_every_row_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["quotax.interpret.interpreter"], "TABLE", Recording(TABLE))
     for one in CASES:
         symbolic_outputs(trace(lambda _, *xs, f=one.function: f(*xs), (), inputs_of(one.signatures[0]), {}))
-    assert read == set(TABLE), f"rows without a case: {sorted(set(TABLE) - read)}"
+    rows = {name for name, row in TABLE.items() if row.symbolic or row.array or row.every}
+    assert read == rows, f"rows without a case: {sorted(rows - read)}"
 
 
 MOVE_PARAMS = {

@@ -51,6 +51,7 @@ class Writer:
     sheet: Sheet
     algebra: Algebra
     rules: Mapping[str, Rule]
+    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]]
     numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     casts: int = 0
@@ -247,11 +248,16 @@ class Eqn:
         return self.writer.run(as_closed(closed), args, self.place)
 
 
-def write_sheet(program: OpenTrace | Trace, rules: Mapping[str, Rule]) -> tuple[Sheet, Writer]:
-    """What a trace computes, written out. Raises `NoLaw` where an operation is not read."""
+def write_sheet(
+    program: OpenTrace | Trace,
+    rules: Mapping[str, Rule],
+    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]],
+) -> tuple[Sheet, Writer]:
+    """What a trace computes, written out by these rules; `expressions` are a jaxpr's outputs at SymPy's numbers."""
     sizes = {axis: Size.of(size) for axis, size in program.sizes.items()}
     sheet = Sheet(Atoms())
-    writer = Writer(sheet, Algebra(sheet.atoms, rewriting.RULES), rules, getattr(program, "numbers", {}))
+    algebra = Algebra(sheet.atoms, rewriting.RULES)
+    writer = Writer(sheet, algebra, rules, expressions, getattr(program, "numbers", {}))
     arguments = []
     for spec in (*program.params, *program.inputs):
         value = array(writer, spec, sizes, spec in program.params)

@@ -12,11 +12,9 @@ import numpy as np
 import sympy as sp
 
 from quotax.elementwise import FUNCTIONS
-from quotax.interpret.interpreter import evaluate
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn, uniform
-from quotax.interpret.symbolic.domain import SYMBOLIC
 from quotax.kernel.polynomials import Poly, rational
 from quotax.kernel.sheet import Function, node
 from quotax.kernel.sizes import ONE, Size
@@ -92,7 +90,7 @@ def scalar_function(eqn: Eqn, args: Sequence[Any]) -> tuple[Function, list[int]]
             values.append(np.array(sp.Ne(symbols[kept.index(k)], 0), dtype=object))
         else:
             values.append(np.array(symbols[kept.index(k)], dtype=object))
-    (out,) = evaluate(closed, SYMBOLIC, values)
+    (out,) = eqn.writer.expressions(closed, values)
     value = out[()] if isinstance(out, np.ndarray) else out
     if isinstance(value, (bool, np.bool_)):
         value = sp.true if value else sp.false
