@@ -78,7 +78,8 @@ _INSIDE = "what `{}` reads lies between -1 and 1"
 _UNIT = (-0.9, 0.9)
 _POSITIVE = (0.1, 2.0)
 _KINK = {"slope": "a kink: interpret/jets/rules.py says by which sign it is read"}
-_STAIR = {"slope": "a stair, whose slope is zero and whose value is drawn: interpret/jets/rules.py"}
+_OPAQUE = {"identities": "equal arguments have equal values, and no more is known there"}
+_STAIR = {"slope": "a stair, whose slope is zero and whose value is drawn: interpret/jets/rules.py", **_OPAQUE}
 
 FUNCTIONS: dict[str, Function] = {
     function.primitive: function
@@ -105,7 +106,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("cos", "cos(z)", np.cos, 1),
         Function("tan", "tan(z)", np.tan, -1, "sin(z)/cos(z)", where="what `tan` reads is in its domain"),
         Function("asin", "asin(z)", np.arcsin, -1, where=_INSIDE.format("asin"), between=_UNIT),
-        Function("acos", "acos(z)", np.arccos, where=_INSIDE.format("acos"), between=_UNIT),
+        Function("acos", "acos(z)", np.arccos, where=_INSIDE.format("acos"), between=_UNIT, without=_OPAQUE),
         Function("atan", "atan(z)", np.arctan, -1),
         # hyperbolic functions and their inverses
         Function("sinh", "sinh(z)", np.sinh, -1, "(exp(z) - exp(-z))/2"),
@@ -114,7 +115,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("asinh", "asinh(z)", np.arcsinh, -1),
         Function(
             "acosh", "acosh(z)", np.arccosh, slope="1/sqrt(z**2 - 1)", where="what `acosh` reads is at least 1",
-            between=(1.1, 3.0),
+            between=(1.1, 3.0), without=_OPAQUE,
         ),
         Function("atanh", "atanh(z)", np.arctanh, -1, where=_INSIDE.format("atanh"), between=_UNIT),
         # error functions
@@ -124,7 +125,7 @@ FUNCTIONS: dict[str, Function] = {
         # two numbers
         Function(
             "atan2", "atan2(z, y)", np.arctan2, arguments=2,
-            without={"slope": "two slopes: interpret/jets/rules.py", "identities": "it is opaque to them"},
+            without={"slope": "it has two: interpret/jets/rules.py", **_OPAQUE},
         ),
         Function(
             "pow", "z**y", np.power, arguments=2, where="the base of a power is positive", between=_POSITIVE,

@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode, RoundingMethod
 
-from quotax.elementwise import FUNCTIONS
+from quotax.elementwise import FUNCTIONS, Function
 from quotax.jaxprs import CALLS, as_closed, live
 
 Arrays = Sequence[Any]
@@ -613,8 +613,13 @@ def _made(make: Callable[[Params], Kernel]) -> Maker:
     return lambda params, avals, out: make(params)
 
 
+def recorded(function: Function) -> Maker:
+    """What a function's record says."""
+    return _plain(function.numpy)
+
+
 KERNELS: dict[str, Maker] = {
-    **{name: _plain(function.numpy) for name, function in FUNCTIONS.items()},
+    **{name: recorded(function) for name, function in FUNCTIONS.items()},
     "add": _plain(np.add),
     "add_any": _plain(np.add),
     "and": _plain(np.bitwise_and),
