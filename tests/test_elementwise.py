@@ -17,7 +17,7 @@ from quotax import elementwise, hosted
 from quotax.artifacts import ArraySpec
 from quotax.certify.identities import equality
 from quotax.certify.identities.equality import prove_equal
-from quotax.elementwise import FUNCTIONS, Function, formula
+from quotax.elementwise import FUNCTIONS, Elementwise, formula
 from quotax.interpret import evaluate, symbolic_outputs, trace
 from quotax.interpret.jets import formulas
 from quotax.interpret.jets.domain import JetDomain
@@ -31,11 +31,11 @@ OF_ONE = [p for p in RECORDS if p.values[0].arguments == 1]
 Z, V = formula("z"), formula("v")
 
 
-def points(function: Function, count: int = 40) -> np.ndarray:
+def points(function: Elementwise, count: int = 40) -> np.ndarray:
     return np.random.default_rng(0).uniform(*function.between, count)
 
 
-def said(function: Function) -> set[str]:
+def said(function: Elementwise) -> set[str]:
     """The columns that follow from the record alone."""
     columns = {"form"} if function.form else set()
     if function.form and function.arguments == 1:
@@ -116,10 +116,10 @@ def made_up(name, function, slope):
 GAUSS = made_up("made_up_gauss", lambda x: jnp.exp(-x * x), lambda x: -2 * x * jnp.exp(-x * x))
 WAVE = made_up("made_up_wave", lambda x: jnp.sin(x) - x * jnp.cos(x), lambda x: x * jnp.sin(x))
 NEW = {
-    "a formula": (GAUSS, Function("made_up_gauss", "exp(-z**2)", lambda x: np.exp(-x * x), 1, slope="-2*z*v")),
+    "a formula": (GAUSS, Elementwise("made_up_gauss", "exp(-z**2)", lambda x: np.exp(-x * x), 1, slope="-2*z*v")),
     "several functions": (
         WAVE,
-        Function("made_up_wave", "sin(z) - z*cos(z)", lambda x: np.sin(x) - x * np.cos(x), -1),
+        Elementwise("made_up_wave", "sin(z) - z*cos(z)", lambda x: np.sin(x) - x * np.cos(x), -1),
     ),
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params, primitives
 
 from quotax.elementwise import FUNCTIONS
@@ -93,6 +94,7 @@ CASES = {
     "not": (jnp.invert, BOOL),
     "optimization_barrier": (lambda x: lax.optimization_barrier(x) * 2, X),
     "or": (jnp.logical_or, BOOL, X > 1),
+    "name": (lambda x: checkpoint_name(x, "here"), X),
     "stop_gradient": (lax.stop_gradient, X),
     "sub": (jnp.subtract, X, Y),
     "xor": (jnp.logical_xor, BOOL, X > 1),

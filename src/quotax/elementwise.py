@@ -18,7 +18,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Function:
+class Elementwise:
     """What is known of one function.
 
     Attributes:
@@ -81,57 +81,57 @@ _KINK = {"slope": "a kink: interpret/jets/rules.py says by which sign it is read
 _OPAQUE = {"identities": "equal arguments have equal values, and no more is known there"}
 _STAIR = {"slope": "a stair, whose slope is zero and whose value is drawn: interpret/jets/rules.py", **_OPAQUE}
 
-FUNCTIONS: dict[str, Function] = {
+FUNCTIONS: dict[str, Elementwise] = {
     function.primitive: function
     for function in (
         # what compares and rounds
-        Function("abs", "Abs(z)", np.abs, 1, without=_KINK),
-        Function("sign", "sign(z)", np.sign, -1, without=_KINK),
-        Function("floor", "floor(z)", np.floor, without=_STAIR),
-        Function("ceil", "ceiling(z)", np.ceil, without=_STAIR),
+        Elementwise("abs", "Abs(z)", np.abs, 1, without=_KINK),
+        Elementwise("sign", "sign(z)", np.sign, -1, without=_KINK),
+        Elementwise("floor", "floor(z)", np.floor, without=_STAIR),
+        Elementwise("ceil", "ceiling(z)", np.ceil, without=_STAIR),
         # powers and roots
-        Function("square", "z**2", np.square, 1),
-        Function("sqrt", "sqrt(z)", np.sqrt, slope="v/(2*z)", between=_POSITIVE),
-        Function("rsqrt", "1/sqrt(z)", _over_root, slope="-v/(2*z)", between=_POSITIVE),
-        Function("cbrt", "cbrt(z)", np.cbrt, -1, slope="v/(3*z)"),
+        Elementwise("square", "z**2", np.square, 1),
+        Elementwise("sqrt", "sqrt(z)", np.sqrt, slope="v/(2*z)", between=_POSITIVE),
+        Elementwise("rsqrt", "1/sqrt(z)", _over_root, slope="-v/(2*z)", between=_POSITIVE),
+        Elementwise("cbrt", "cbrt(z)", np.cbrt, -1, slope="v/(3*z)"),
         # exponentials and logarithms
-        Function("exp", "exp(z)", np.exp),
-        Function("exp2", "2**z", np.exp2),
-        Function("expm1", "exp(z) - 1", np.expm1, between=_POSITIVE),
-        Function("logistic", "1/(1 + exp(-z))", _special("expit"), slope="v*(1 - v)"),
-        Function("log", "log(z)", np.log, where="what `log` reads is positive", between=_POSITIVE),
-        Function("log1p", "log(1 + z)", np.log1p, where="what `log1p` reads is above -1", between=(-0.9, 2.0)),
+        Elementwise("exp", "exp(z)", np.exp),
+        Elementwise("exp2", "2**z", np.exp2),
+        Elementwise("expm1", "exp(z) - 1", np.expm1, between=_POSITIVE),
+        Elementwise("logistic", "1/(1 + exp(-z))", _special("expit"), slope="v*(1 - v)"),
+        Elementwise("log", "log(z)", np.log, where="what `log` reads is positive", between=_POSITIVE),
+        Elementwise("log1p", "log(1 + z)", np.log1p, where="what `log1p` reads is above -1", between=(-0.9, 2.0)),
         # circular functions and their inverses
-        Function("sin", "sin(z)", np.sin, -1),
-        Function("cos", "cos(z)", np.cos, 1),
-        Function("tan", "tan(z)", np.tan, -1, "sin(z)/cos(z)", where="what `tan` reads is in its domain"),
-        Function("asin", "asin(z)", np.arcsin, -1, where=_INSIDE.format("asin"), between=_UNIT),
-        Function("acos", "acos(z)", np.arccos, where=_INSIDE.format("acos"), between=_UNIT, without=_OPAQUE),
-        Function("atan", "atan(z)", np.arctan, -1),
+        Elementwise("sin", "sin(z)", np.sin, -1),
+        Elementwise("cos", "cos(z)", np.cos, 1),
+        Elementwise("tan", "tan(z)", np.tan, -1, "sin(z)/cos(z)", where="what `tan` reads is in its domain"),
+        Elementwise("asin", "asin(z)", np.arcsin, -1, where=_INSIDE.format("asin"), between=_UNIT),
+        Elementwise("acos", "acos(z)", np.arccos, where=_INSIDE.format("acos"), between=_UNIT, without=_OPAQUE),
+        Elementwise("atan", "atan(z)", np.arctan, -1),
         # hyperbolic functions and their inverses
-        Function("sinh", "sinh(z)", np.sinh, -1, "(exp(z) - exp(-z))/2"),
-        Function("cosh", "cosh(z)", np.cosh, 1, "(exp(z) + exp(-z))/2"),
-        Function("tanh", "tanh(z)", np.tanh, -1, "(exp(2*z) - 1)/(exp(2*z) + 1)"),
-        Function("asinh", "asinh(z)", np.arcsinh, -1),
-        Function(
+        Elementwise("sinh", "sinh(z)", np.sinh, -1, "(exp(z) - exp(-z))/2"),
+        Elementwise("cosh", "cosh(z)", np.cosh, 1, "(exp(z) + exp(-z))/2"),
+        Elementwise("tanh", "tanh(z)", np.tanh, -1, "(exp(2*z) - 1)/(exp(2*z) + 1)"),
+        Elementwise("asinh", "asinh(z)", np.arcsinh, -1),
+        Elementwise(
             "acosh", "acosh(z)", np.arccosh, slope="1/sqrt(z**2 - 1)", where="what `acosh` reads is at least 1",
             between=(1.1, 3.0), without=_OPAQUE,
         ),
-        Function("atanh", "atanh(z)", np.arctanh, -1, where=_INSIDE.format("atanh"), between=_UNIT),
+        Elementwise("atanh", "atanh(z)", np.arctanh, -1, where=_INSIDE.format("atanh"), between=_UNIT),
         # error functions
-        Function("erf", "erf(z)", _special("erf"), -1),
-        Function("erfc", "erfc(z)", _special("erfc"), through="1 - erf(z)"),
-        Function("erf_inv", "erfinv(z)", _special("erfinv"), -1, where=_INSIDE.format("erf_inv"), between=_UNIT),
+        Elementwise("erf", "erf(z)", _special("erf"), -1),
+        Elementwise("erfc", "erfc(z)", _special("erfc"), through="1 - erf(z)"),
+        Elementwise("erf_inv", "erfinv(z)", _special("erfinv"), -1, where=_INSIDE.format("erf_inv"), between=_UNIT),
         # two numbers
-        Function(
+        Elementwise(
             "atan2", "atan2(z, y)", np.arctan2, arguments=2,
             without={"slope": "it has two: interpret/jets/rules.py", **_OPAQUE},
         ),
-        Function(
+        Elementwise(
             "pow", "z**y", np.power, arguments=2, where="the base of a power is positive", between=_POSITIVE,
             without={"slope": "constant exponents come first: interpret/jets/rules.py"},
         ),
-        Function(
+        Elementwise(
             "rem", "", np.fmod, arguments=2, where="the divisor of a remainder is not zero", between=(-9.0, 9.0),
             without={
                 "form": "it has the sign of z, unlike SymPy's: interpret/symbolic/scalars.py",

@@ -18,8 +18,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode, RoundingMethod
 
-from quotax.elementwise import FUNCTIONS, Function
-from quotax.jaxprs import CALLS, as_closed, live
+from quotax.elementwise import FUNCTIONS, Elementwise
+from quotax.jaxprs import CALLS, IDENTITIES, as_closed, live
 
 Arrays = Sequence[Any]
 Kernel = Callable[..., Any]
@@ -613,18 +613,18 @@ def _made(make: Callable[[Params], Kernel]) -> Maker:
     return lambda params, avals, out: make(params)
 
 
-def recorded(function: Function) -> Maker:
+def recorded(function: Elementwise) -> Maker:
     """What a function's record says."""
     return _plain(function.numpy)
 
 
 KERNELS: dict[str, Maker] = {
     **{name: recorded(function) for name, function in FUNCTIONS.items()},
+    **dict.fromkeys(IDENTITIES, _plain(lambda x: x)),
     "add": _plain(np.add),
     "add_any": _plain(np.add),
     "and": _plain(np.bitwise_and),
     "clamp": _plain(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
-    "copy": _plain(lambda x: x),
     "div": _plain(_divided),
     "eq": _plain(np.equal),
     "ge": _plain(np.greater_equal),
@@ -640,7 +640,6 @@ KERNELS: dict[str, Maker] = {
     "not": _plain(np.invert),
     "optimization_barrier": _plain(lambda *xs: xs),
     "or": _plain(np.bitwise_or),
-    "stop_gradient": _plain(lambda x: x),
     "sub": _plain(np.subtract),
     "xor": _plain(np.bitwise_xor),
     "argmax": _set(_where_most(np.argmax)),

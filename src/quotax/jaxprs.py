@@ -20,6 +20,9 @@ CALLS = {
 }
 """Primitives that compute the jaxpr in one of their settings, and the setting's name."""
 
+IDENTITIES = ("copy", "stop_gradient", "optimization_barrier", "name")
+"""Primitives whose outputs are their inputs."""
+
 
 def as_closed(jaxpr: Any) -> ClosedJaxpr:
     """A jaxpr with its constants."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from quotax.elementwise import FUNCTIONS, Function
+from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.domain import Eqn, Rule, Unreadable
 from quotax.interpret.jets import formulas
 from quotax.interpret.jets import rules as jets_rules
@@ -25,7 +25,7 @@ from quotax.interpret.shared.movement import identity
 from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
-from quotax.jaxprs import CALLS
+from quotax.jaxprs import CALLS, IDENTITIES
 from quotax.kernel.sheet import Extreme
 
 
@@ -88,10 +88,7 @@ _ROWS = (
     Row("while", every=control.while_loop, laws=loops.while_loop),
     Row("cond", every=control.branch, symbolic=rules.branches, laws=loops.branch),
     # what changes nothing
-    Row("copy", every=identity, laws=loops.identity),
-    Row("stop_gradient", every=identity, laws=loops.identity),
-    Row("optimization_barrier", every=identity, laws=loops.identity),
-    Row("name", every=identity, laws=loops.identity),
+    *(Row(name, every=identity, laws=loops.identity) for name in IDENTITIES),
     Row("reduce_precision", every=identity, laws=algebraic.rounded),
     Row("debug_print", every=movement.nothing, laws=loops.nothing),
     # what has a law alone: of constants, or of an order
@@ -195,7 +192,7 @@ _ROWS = (
 )
 
 
-def recorded(function: Function, own: Row | None = None) -> Row:
+def recorded(function: Elementwise, own: Row | None = None) -> Row:
     """What a record says, in the columns that the function's own row leaves open."""
     row = own or Row(function.primitive)
     symbolic = None if row.every else entrywise(scalars.recorded(function))

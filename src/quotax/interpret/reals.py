@@ -29,22 +29,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from quotax.artifacts import Trace
 from quotax.hosted import MOVES
 from quotax.interpret.tracing.provenance import written_at
-from quotax.jaxprs import CALLS, as_closed, bare, bodies, live
+from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare, bodies, live
 
-_IDENTITIES = frozenset(
-    {
-        "stop_gradient",
-        "reduce_precision",
-        "optimization_barrier",
-        "name",
-        "copy",
-        "copy_p",
-        "device_put",
-        "sharding_constraint",
-        "layout_constraint",
-        "reshard",
-    }
-)
+_IDENTITIES = {
+    *IDENTITIES, "reduce_precision", "copy_p", "device_put", "sharding_constraint", "layout_constraint", "reshard"
+}  # fmt: skip
 """Primitives whose outputs are their inputs, as real numbers."""
 
 _BITS = ("bitcast_convert_type", "nextafter", "random_", "rng_", "threefry", "philox", "pure_callback", "io_callback")

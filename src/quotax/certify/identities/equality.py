@@ -27,7 +27,7 @@ from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, No
 from quotax.certify.identities import functions, signs
 from quotax.certify.identities.common_parts import nodes, private_symbols, shared_nodes, symbols_of
 from quotax.certify.identities.tower_field import Field, Frac, Hints, Restart, Swollen, Undecided, small
-from quotax.elementwise import FUNCTIONS, Function, formula
+from quotax.elementwise import FUNCTIONS, Elementwise, formula
 
 NONZERO = "denominators are not zero"
 SHARED = "a part that both sides have in common is named once"
@@ -383,7 +383,7 @@ def _sign(walk: Walk, z: Frac) -> Frac:
     return field.fraction(signs.strictly_above(field, z) - below, field.one)
 
 
-def _recorded(function: Function) -> Callable[[Walk, Frac], Frac]:
+def _recorded(function: Elementwise) -> Callable[[Walk, Frac], Frac]:
     """What a record says: the function made of others, or that it is odd."""
 
     def rule(walk: Walk, z: Frac) -> Frac:

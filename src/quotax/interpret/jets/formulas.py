@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.elementwise import FUNCTIONS, Function, formula
+from quotax.elementwise import FUNCTIONS, Elementwise, formula
 from quotax.interpret.domain import Eqn, Rule
 from quotax.interpret.jets.domain import JetDomain
 from quotax.interpret.jets.residues import PRIME, inverse
@@ -22,7 +22,7 @@ from quotax.interpret.jets.residues import PRIME, inverse
 Z, V = formula("z"), formula("v")
 
 
-def smooth(function: Function) -> Rule:
+def smooth(function: Elementwise) -> Rule:
     """Apply a function of one number, entry by entry."""
 
     def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
@@ -34,14 +34,14 @@ def smooth(function: Function) -> Rule:
     return rule
 
 
-def value_and_slope(function: Function, domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def value_and_slope(function: Elementwise, domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Residues of the value and of the slope at residues of the argument."""
     value = _residues(domain, formula(function.through or function.form), {Z: z})
     return value, _residues(domain, _slope(function), {Z: z, V: value})
 
 
 @functools.cache
-def _slope(function: Function) -> sp.Expr:
+def _slope(function: Elementwise) -> sp.Expr:
     form = formula(function.form)
     return formula(function.slope) if function.slope else sp.diff(form, Z).xreplace({form: V})
 
@@ -77,7 +77,7 @@ def _residues(domain: JetDomain, e: Any, at: Mapping[Any, np.ndarray]) -> np.nda
 
 
 @functools.cache
-def _records() -> dict[Any, Function]:
+def _records() -> dict[Any, Elementwise]:
     return {formula(f.form): f for f in FUNCTIONS.values() if f.form}
 
 

@@ -16,7 +16,7 @@ import sympy as sp
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from sympy.functions.elementary.piecewise import Piecewise
 
-from quotax.elementwise import Function, formula
+from quotax.elementwise import Elementwise, formula
 from quotax.interpret.domain import Unreadable
 from quotax.interpret.symbolic.bounds import is_nonnegative, is_positive
 
@@ -310,7 +310,7 @@ def remainder(a: Any, b: Any) -> Any:
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
-def recorded(function: Function) -> Scalar:
+def recorded(function: Elementwise) -> Scalar:
     """The function of numbers that a record's formula says."""
 
     def scalar(e: Any) -> Any:
