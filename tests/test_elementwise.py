@@ -96,10 +96,10 @@ def test_parities_are_numpys(function):
 
 @pytest.mark.parametrize("function", [p for p in OF_ONE if "slope" not in p.values[0].without])
 def test_slopes_are_jaxs_derivatives(function):
-    x = points(function)
-    slope = sp.lambdify((Z, V), formulas._slope(function), "numpy")(x, function.numpy(x))
-    expected = jax.vmap(jax.grad(getattr(lax, function.primitive)))(x)
-    np.testing.assert_allclose(np.broadcast_to(slope, x.shape), expected, rtol=1e-10)
+    x = points(function, 10)
+    slope = sp.lambdify((Z, V), formulas._slope(function), "mpmath")
+    slopes = [float(slope(z, v)) for z, v in zip(x, function.numpy(x), strict=True)]
+    np.testing.assert_allclose(slopes, jax.vmap(jax.grad(getattr(lax, function.primitive)))(x), rtol=1e-10)
 
 
 def made_up(name, function, slope):

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from quotax.elementwise import FUNCTIONS, Elementwise, formula
-from quotax.interpret.domain import Eqn, Rule
+from quotax.interpret.domain import Eqn, Rule, Unreadable
 from quotax.interpret.jets.domain import JetDomain
 from quotax.interpret.jets.residues import PRIME, inverse
 
@@ -64,16 +64,16 @@ def _residues(domain: JetDomain, e: Any, at: Mapping[Any, np.ndarray]) -> np.nda
         base = args[0] if q == 1 else _drawn(domain, Z ** sp.Rational(1, q), args[0])
         base = base if p > 0 else domain.divided(base) if q == 1 else inverse(base)
         return functools.reduce(lambda a, b: a * b % PRIME, [base] * abs(p))
-    if e.is_Pow:
-        return _drawn(domain, e.base**Z, args[1])
     if isinstance(e, sp.exp):
         return domain.functions.exponential(args[0])
     if isinstance(e, (sp.sin, sp.cos)):
         return _circle(domain, args[0])[isinstance(e, sp.cos)]
-    function = _records()[e.func(Z)]
-    if function.through:
-        return _residues(domain, formula(function.through), {Z: args[0]})
-    return _drawn(domain, e.func(Z), args[0])
+    where = [k for k, part in enumerate(e.args) if not part.is_number]
+    if len(where) != 1:
+        raise Unreadable(f"nothing is known of the function {e.func}", "write its `slope` with functions of one number")
+    form, z = e.func(*(Z if k in where else part for k, part in enumerate(e.args))), args[where[0]]
+    through = _records()[form].through if form in _records() else ""
+    return _residues(domain, formula(through), {Z: z}) if through else _drawn(domain, form, z)
 
 
 @functools.cache
@@ -89,10 +89,9 @@ def _known(form: sp.Expr) -> dict[int, int]:
 
 
 def _drawn(domain: JetDomain, form: sp.Expr, z: np.ndarray) -> np.ndarray:
-    """A free value, odd if the function is, and the function's own where that is a whole number."""
-    function = _records()[form]
-    flipped = (z > PRIME // 2) & (function.parity == -1)
-    value = domain.functions.free(function.primitive, np.where(flipped, PRIME - z, z))
+    """A free value, odd if the function has a record that says so, and its own where that is a whole number."""
+    flipped = (z > PRIME // 2) & (form in _records() and _records()[form].parity == -1)
+    value = domain.functions.free(str(form), np.where(flipped, PRIME - z, z))
     value = np.where(flipped, PRIME - value, value)
     for argument, known in _known(form).items():
         value = np.where(z == argument, known, value)
