@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from jax import lax
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -102,11 +103,24 @@ def test_slopes_are_jaxs_derivatives(function):
     np.testing.assert_allclose(slopes, jax.vmap(jax.grad(getattr(lax, function.primitive)))(x), rtol=1e-10)
 
 
+@pytest.mark.parametrize("function", [p for p in OF_ONE if "slope" not in p.values[0].without])
+def test_residues_have_the_parity_and_the_known_values(function):
+    z = np.array([[1, 5, 77, 123456]])
+    domain = JetDomain(RandomFunctions(np.arange(1)), 1)
+    (value, slope), (back, turned) = (formulas.value_and_slope(function, domain, x % PRIME) for x in (z, -z))
+    if function.parity:
+        np.testing.assert_array_equal(back, function.parity * value % PRIME)
+        np.testing.assert_array_equal(turned, -function.parity * slope % PRIME)
+    known = formula(function.form).subs(Z, 1)
+    if known.is_Rational:
+        assert value[0, 0] * known.q % PRIME == known.p
+
+
 def made_up(name, function, slope):
     """A primitive of JAX's that nobody has heard of, with all that JAX itself asks of one."""
     primitive = Primitive(name)
     primitive.def_impl(jax.jit(function))
-    primitive.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+    primitive.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
     mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=False))
     ad.defjvp(primitive, lambda g, x: g * slope(x))
     batching.defvectorized(primitive)

@@ -2,8 +2,9 @@
 
 To add a function that JAX has a primitive for, add its record. Of what SymPy knows the derivative and NumPy the values,
 that is all: the table of primitives (`interpret/primitives.py`), the residues of `derive`, the laws, exact identities,
-programs in NumPy and the tests take from the record what they need. Formulas are text, in z (and y, the second
-number; v, the function's own value), because SymPy is not imported before somebody asks for one.
+programs in NumPy and the tests take from the record what they need. A function of two numbers also has a row in that
+table, which says how it is read. Formulas are text, in z (and y, the second number; v, the function's own value),
+because SymPy is not imported before somebody asks for one.
 """
 
 from __future__ import annotations

@@ -91,11 +91,11 @@ def _known(form: sp.Expr) -> dict[int, int]:
 def _drawn(domain: JetDomain, form: sp.Expr, z: np.ndarray) -> np.ndarray:
     """A free value, odd if the function has a record that says so, and its own where that is a whole number."""
     flipped = (z > PRIME // 2) & (form in _records() and _records()[form].parity == -1)
-    value = domain.functions.free(str(form), np.where(flipped, PRIME - z, z))
-    value = np.where(flipped, PRIME - value, value)
+    size = np.where(flipped, PRIME - z, z)
+    value = domain.functions.free(str(form), size)
     for argument, known in _known(form).items():
-        value = np.where(z == argument, known, value)
-    return value
+        value = np.where(size == argument, known, value)
+    return np.where(flipped, -value % PRIME, value)
 
 
 def _circle(domain: JetDomain, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

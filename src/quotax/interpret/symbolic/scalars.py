@@ -324,7 +324,7 @@ def _at(form: Any, e: Any) -> Any:
     """A formula in z at an entry, node by node."""
     if form.is_Symbol:
         return e
-    if form.is_Number:
+    if form.is_number:
         return form
     args = [_at(part, e) for part in form.args]
     if form.is_Pow:
