@@ -18,9 +18,14 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import GatherScatterMode, RoundingMethod
 
+from quotax.elementwise import FUNCTIONS, Elementwise
+from quotax.jaxprs import CALLS, IDENTITIES, as_closed, live
+
 Arrays = Sequence[Any]
 Kernel = Callable[..., Any]
 Params = Mapping[str, Any]
+Maker = Callable[[Params, Arrays, Any], Kernel]
+"""From an equation's settings, what it reads and the type of its first output, to the function that computes it."""
 
 
 class Unhosted(Exception):
@@ -88,12 +93,11 @@ class Hosted:
             aval: Any = atom.aval
             return self._new(np.asarray(atom.val, aval.dtype))
 
-        for equation in _alive(jaxpr):
+        for equation in live(jaxpr):
             name, params = equation.primitive.name, equation.params
             reads = [read(atom) for atom in equation.invars]
-            if name in _CALLS:
-                body = params[_CALLS[name]]
-                outputs = self._inlined(body if isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ()), reads)
+            if name in CALLS:
+                outputs = self._inlined(as_closed(params[CALLS[name]]), reads)
             else:
                 outputs = [self._new() for _ in equation.outvars]
                 self._steps.append(_step(equation, reads, outputs))
@@ -125,17 +129,10 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
         raise Unhosted(name)
     if any(math.prod(aval.shape) > _LARGEST for aval in types):
         raise Unhosted(f"{name} of {max(math.prod(aval.shape) for aval in types)} numbers")
-    if name in _MANY:
-        return Step(_MANY[name](params), reads, writes, False)
-    if name in _IN_CONTEXT:
-        made = _IN_CONTEXT[name](params, [a.aval for a in equation.invars], types[0])
-    elif name in _PLAIN:
-        made = _PLAIN[name]
-    elif name in _SET:
-        made = functools.partial(_SET[name], params)
-    else:
+    if name not in KERNELS:
         raise Unhosted(name)
-    return Step(made, reads, writes, True)
+    run = KERNELS[name](params, [a.aval for a in equation.invars], types[0])
+    return Step(run, reads, writes, not equation.primitive.multiple_results)
 
 
 def _array(value: Any) -> np.ndarray:
@@ -146,17 +143,6 @@ def _array(value: Any) -> np.ndarray:
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""
-
-
-def _alive(jaxpr: Any) -> list[Any]:
-    """The equations that some output depends on."""
-    needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    kept = []
-    for equation in reversed(jaxpr.eqns):
-        if needed.intersection(equation.outvars):
-            kept.append(equation)
-            needed.update(v for v in equation.invars if not isinstance(v, Literal))
-    return kept[::-1]
 
 
 # --- entrywise
@@ -203,85 +189,17 @@ def _power(params: Params, x: np.ndarray) -> np.ndarray:
     return np.divide(np.ones((), x.dtype), x**-exponent) if exponent < 0 else x**exponent
 
 
-def _special(name: str) -> Kernel:
-    def run(x: np.ndarray) -> np.ndarray:
-        from scipy import special
-
-        return getattr(special, name)(x)
-
-    return run
-
-
-_PLAIN: dict[str, Kernel] = {
-    "abs": np.abs,
-    "add": np.add,
-    "add_any": np.add,
-    "and": np.bitwise_and,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "ceil": np.ceil,
-    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
-    "copy": lambda x: x,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "div": _divided,
-    "eq": np.equal,
-    "erf": _special("erf"),
-    "erfc": _special("erfc"),
-    "erf_inv": _special("erfinv"),
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
-    "floor": np.floor,
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "is_finite": np.isfinite,
-    "le": np.less_equal,
-    "log": np.log,
-    "log1p": np.log1p,
-    "logistic": _special("expit"),
-    "lt": np.less,
-    "max": np.maximum,
-    "min": np.minimum,
-    "mul": np.multiply,
-    "ne": np.not_equal,
-    "neg": np.negative,
-    "not": np.invert,
-    "optimization_barrier": lambda x: x,
-    "or": np.bitwise_or,
-    "pow": np.power,
-    "rem": np.fmod,
-    "rsqrt": lambda x: np.divide(np.ones((), x.dtype), np.sqrt(x)),
-    "sign": np.sign,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "stop_gradient": lambda x: x,
-    "sub": np.subtract,
-    "tan": np.tan,
-    "tanh": np.tanh,
-    "xor": np.bitwise_xor,
-}
-"""Primitives without settings that matter."""
-
-
 # --- moves, sums and products
 
 
 def _broadcast(params: Params, avals: Arrays, out: Any) -> Kernel:
-    shape, given = [1] * len(out.shape), avals[0].shape
-    for axis, size in zip(params["broadcast_dimensions"], given, strict=True):
+    whole = tuple(params["shape"])
+    shape = [1] * len(whole)
+    for axis, size in zip(params["broadcast_dimensions"], avals[0].shape, strict=True):
         shape[axis] = size
-    if tuple(shape) == out.shape:
+    if tuple(shape) == whole:
         return lambda x: x.reshape(shape)
-    return lambda x: np.broadcast_to(x.reshape(shape), out.shape)
+    return lambda x: np.broadcast_to(x.reshape(shape), whole)
 
 
 def _slice(params: Params, x: np.ndarray) -> np.ndarray:
@@ -307,7 +225,8 @@ def _pad(params: Params, x: np.ndarray, value: np.ndarray) -> np.ndarray:
 def _selected(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
     if len(cases) == 2:
         return np.where(which if which.dtype == np.bool_ else which != 0, cases[1], cases[0])
-    return np.choose(which, cases)
+    index, *rest = np.broadcast_arrays(which, *cases)
+    return np.take_along_axis(np.stack(rest), index[None].astype(np.intp), axis=0)[0]
 
 
 def _iota(params: Params) -> np.ndarray:
@@ -358,38 +277,6 @@ def _along(function: Kernel) -> Kernel:
 
 def _where_most(function: Kernel) -> Kernel:
     return lambda params, x: function(x, axis=params["axes"][0])
-
-
-_SET: dict[str, Kernel] = {
-    "argmax": _where_most(np.argmax),
-    "argmin": _where_most(np.argmin),
-    "concatenate": lambda p, *xs: np.concatenate(xs, axis=p["dimension"]),
-    "convert_element_type": _converted,
-    "cummax": _along(np.maximum.accumulate),
-    "cummin": _along(np.minimum.accumulate),
-    "cumprod": _along(np.cumprod),
-    "cumsum": _along(np.cumsum),
-    "integer_pow": _power,
-    "iota": _iota,
-    "pad": _pad,
-    "reduce_and": _reduced(np.all),
-    "reduce_max": _most(np.maximum),
-    "reduce_min": _most(np.minimum),
-    "reduce_or": _reduced(np.any),
-    "reduce_precision": _reduced_precision,
-    "reduce_prod": _reduced(np.prod),
-    "reduce_sum": _reduced(np.sum),
-    "reshape": lambda p, x: x.reshape(p["new_sizes"]),
-    "round": _rounded,
-    "rev": lambda p, x: np.flip(x, p["dimensions"]),
-    "select_n": lambda p, *xs: _selected(*xs),
-    "slice": _slice,
-    "squeeze": lambda p, x: np.squeeze(x, axis=tuple(p["dimensions"])),
-    "stack": lambda p, *xs: np.stack(xs, axis=p["axis"]),
-    "tile": lambda p, x: np.tile(x, p["reps"]),
-    "transpose": lambda p, x: np.transpose(x, p["permutation"]),
-}
-"""Primitives with settings, and one output."""
 
 
 # --- places
@@ -696,7 +583,7 @@ def _cond(params: Params) -> Kernel:
 def _platform(params: Params) -> Kernel:
     for index, names in enumerate(params["platforms"]):
         if names is None or "cpu" in names:
-            return lambda: (np.asarray(index, np.int32),)
+            return lambda: np.asarray(index, np.int32)
     raise Unhosted("platform_index")
 
 
@@ -708,7 +595,80 @@ def _solve(params: Params) -> Kernel:
     return lambda *xs: solve(*xs[start : start + held], *xs[last:])
 
 
-_IN_CONTEXT: dict[str, Kernel] = {
+# --- the table
+
+
+def _plain(run: Kernel) -> Maker:
+    """A primitive without settings that matter."""
+    return lambda params, avals, out: run
+
+
+def _set(run: Kernel) -> Maker:
+    """A primitive whose settings are the first argument."""
+    return lambda params, avals, out: functools.partial(run, params)
+
+
+def _made(make: Callable[[Params], Kernel]) -> Maker:
+    """A primitive whose settings prepare something."""
+    return lambda params, avals, out: make(params)
+
+
+def recorded(function: Elementwise) -> Maker:
+    """What a function's record says."""
+    return _plain(function.numpy)
+
+
+KERNELS: dict[str, Maker] = {
+    **{name: recorded(function) for name, function in FUNCTIONS.items()},
+    **dict.fromkeys(IDENTITIES, _plain(lambda x: x)),
+    "add": _plain(np.add),
+    "add_any": _plain(np.add),
+    "and": _plain(np.bitwise_and),
+    "clamp": _plain(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
+    "div": _plain(_divided),
+    "eq": _plain(np.equal),
+    "ge": _plain(np.greater_equal),
+    "gt": _plain(np.greater),
+    "is_finite": _plain(np.isfinite),
+    "le": _plain(np.less_equal),
+    "lt": _plain(np.less),
+    "max": _plain(np.maximum),
+    "min": _plain(np.minimum),
+    "mul": _plain(np.multiply),
+    "ne": _plain(np.not_equal),
+    "neg": _plain(np.negative),
+    "not": _plain(np.invert),
+    "optimization_barrier": _plain(lambda *xs: xs),
+    "or": _plain(np.bitwise_or),
+    "sub": _plain(np.subtract),
+    "xor": _plain(np.bitwise_xor),
+    "argmax": _set(_where_most(np.argmax)),
+    "argmin": _set(_where_most(np.argmin)),
+    "concatenate": _set(lambda p, *xs: np.concatenate(xs, axis=p["dimension"])),
+    "convert_element_type": _set(_converted),
+    "cummax": _set(_along(np.maximum.accumulate)),
+    "cummin": _set(_along(np.minimum.accumulate)),
+    "cumprod": _set(_along(np.cumprod)),
+    "cumsum": _set(_along(np.cumsum)),
+    "integer_pow": _set(_power),
+    "iota": _set(_iota),
+    "pad": _set(_pad),
+    "reduce_and": _set(_reduced(np.all)),
+    "reduce_max": _set(_most(np.maximum)),
+    "reduce_min": _set(_most(np.minimum)),
+    "reduce_or": _set(_reduced(np.any)),
+    "reduce_precision": _set(_reduced_precision),
+    "reduce_prod": _set(_reduced(np.prod)),
+    "reduce_sum": _set(_reduced(np.sum)),
+    "reshape": _set(lambda p, x: x.reshape(p["new_sizes"])),
+    "round": _set(_rounded),
+    "rev": _set(lambda p, x: np.flip(x, p["dimensions"])),
+    "select_n": _set(lambda p, *xs: _selected(*xs)),
+    "slice": _set(_slice),
+    "squeeze": _set(lambda p, x: np.squeeze(x, axis=tuple(p["dimensions"]))),
+    "stack": _set(lambda p, *xs: np.stack(xs, axis=p["axis"])),
+    "tile": _set(lambda p, x: np.tile(x, p["reps"])),
+    "transpose": _set(lambda p, x: np.transpose(x, p["permutation"])),
     "broadcast_in_dim": _broadcast,
     "cholesky": _cholesky,
     "dot_general": _product,
@@ -719,32 +679,26 @@ _IN_CONTEXT: dict[str, Kernel] = {
     "scatter-add": _scatter(np.add.at, np.add),
     "scatter_add": _scatter(np.add.at, np.add),
     "triangular_solve": _triangular_solve,
+    "cond": _made(_cond),
+    "custom_linear_solve": _made(_solve),
+    "eigh": _made(_eigh),
+    "lu": _made(_lu),
+    "platform_index": _made(_platform),
+    "qr": _made(_qr),
+    "scan": _made(_scan),
+    "sort": _made(_sort),
+    "split": _made(_split),
+    "svd": _made(_svd),
+    "while": _made(_while),
 }
-"""Primitives whose one output depends on the types around it."""
+"""What NumPy and LAPACK have for each primitive: for whole programs, and for the constants of a trace."""
 
-_MANY: dict[str, Kernel] = {
-    "cond": _cond,
-    "custom_linear_solve": _solve,
-    "eigh": _eigh,
-    "lu": _lu,
-    "platform_index": _platform,
-    "qr": _qr,
-    "scan": _scan,
-    "sort": _sort,
-    "split": _split,
-    "svd": _svd,
-    "while": _while,
-}
-"""Primitives with several outputs."""
+MOVES = frozenset(("broadcast_in_dim", "concatenate", "copy", "pad", "reshape", "rev", "select_n", "slice", "split"))
+MOVES |= {"squeeze", "stack", "tile", "transpose"}
+"""Primitives that put entries elsewhere and compute nothing; their kernels need no types."""
 
-_CALLS = {
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "jit": "jaxpr",
-    "remat2": "jaxpr",
-}
-"""Calls, and the parameter that holds what they call."""
+EXACT = MOVES | {"add", "and", "eq", "ge", "gt", "iota", "le", "lt", "max", "min", "mul", "ne", "neg", "or", "sub"}
+"""Primitives that NumPy rounds exactly as JAX does."""
 
 
 # --- functions

@@ -57,7 +57,9 @@ def number(e: Any, values: dict[Any, float], memo: dict[Any, Any]) -> Any:
     elif isinstance(e, sp.Piecewise):
         out = next((number(b, values, memo) for b, c in e.args if number(c, values, memo)), math.nan)
     else:
-        out = FUNCTIONS[type(e).__name__](*(number(a, values, memo) for a in e.args))
+        args = [number(a, values, memo) for a in e.args]
+        own = FUNCTIONS.get(type(e).__name__)
+        out = own(*args) if own else float(e.func(*args).evalf())  # SymPy's numbers where Python has no such function
     memo[e] = out
     return out
 

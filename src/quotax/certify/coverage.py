@@ -9,8 +9,8 @@ from typing import Any
 
 from quotax.artifacts import Certificate, Model
 from quotax.errors import ArchitectureError
-from quotax.interpret.laws import RULES
-from quotax.interpret.tracing.jaxprs import bare, bodies
+from quotax.interpret.sheets import laws
+from quotax.jaxprs import bare, bodies
 from quotax.symmetry import Symmetry
 
 FORMS = ("linear", "affine", "quadratic")
@@ -58,7 +58,8 @@ def coverage(
     names: dict[str, None] = {}
     with contextlib.suppress(ArchitectureError):
         _primitives(model.open({a: a for a in model.axis_names}).jaxpr.jaxpr, names)
-    lawless = tuple(name for name in names if name not in RULES)
+    known = laws()
+    lawless = tuple(name for name in names if name not in known)
     narrow = tuple(
         (symmetry.name, certificate.scope)
         for symmetry, certificate in zip(families, certificates, strict=False)

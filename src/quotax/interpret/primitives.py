@@ -1,7 +1,9 @@
 """The table of primitives: one row each, one column per domain.
 
-To add a primitive, add a row (and a case to tests/interpret, or a test fails). To add a domain, add a field to `Row`,
-fill it where no shared rule serves, and give the domain its `columns`.
+To add a primitive, add a row (and a case to tests/interpret, or a test fails); a function of one or two numbers has a
+record in `quotax.elementwise` instead, and a row here only for what its record does not say. To add a domain, add a
+field to `Row`, fill it where no shared rule serves, and give the domain its `columns`. What NumPy has for a primitive
+is in `quotax.hosted`, which runs programs without knowing how they are read.
 """
 
 from __future__ import annotations
@@ -11,17 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
-import sympy as sp
 
+from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.domain import Eqn, Rule, Unreadable
+from quotax.interpret.jets import formulas
 from quotax.interpret.jets import rules as jets_rules
+from quotax.interpret.laws.rules import algebraic, choices, loops, pointwise, positions, reindexing, summation
+from quotax.interpret.laws.writing import Rule as Law
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity
 from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
-from quotax.interpret.symbolic.scalars import unary
-from quotax.interpret.tracing.jaxprs import CALLS
+from quotax.jaxprs import CALLS, IDENTITIES
+from quotax.kernel.sheet import Extreme
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Row:
         array: a rule for every domain whose values are arrays of numbers (`domain.ArrayDomain`).
         symbolic: SymPy expressions.
         jets: residues or floats with derivatives.
+        laws: tensors in index notation.
     """
 
     primitive: str
@@ -41,6 +47,7 @@ class Row:
     array: Rule | None = None
     symbolic: Rule | None = None
     jets: Rule | None = None
+    laws: Law | None = None
 
     def entry(self, column: str) -> Rule | None:
         """The rule in this column."""
@@ -70,119 +77,130 @@ def _rewritten(function: Callable[..., Any]) -> Rule:
     return control.rewritten(lambda params, *operands: function(*operands))
 
 
+_NEITHER = Extreme(None, None)
+_ORDERED = Extreme(ordered=True)
+_PLACE = Extreme("none", False, ordered=True)
+
 _ROWS = (
     # calls, loops and branches
-    *(Row(name, every=control.call(setting)) for name, setting in CALLS.items()),
-    Row("scan", array=control.scan),
-    Row("while", every=control.while_loop),
-    Row("cond", every=control.branch, symbolic=rules.branches),
+    *(Row(name, every=control.call(setting), laws=loops.call(setting)) for name, setting in CALLS.items()),
+    Row("scan", array=control.scan, laws=loops.scan),
+    Row("while", every=control.while_loop, laws=loops.while_loop),
+    Row("cond", every=control.branch, symbolic=rules.branches, laws=loops.branch),
     # what changes nothing
-    Row("copy", every=identity),
-    Row("stop_gradient", every=identity),
-    Row("optimization_barrier", every=identity),
-    Row("name", every=identity),
-    Row("reduce_precision", every=identity),
-    Row("debug_print", every=movement.nothing),
+    *(Row(name, every=identity, laws=loops.identity) for name in IDENTITIES),
+    Row("reduce_precision", every=identity, laws=algebraic.rounded),
+    Row("debug_print", every=movement.nothing, laws=loops.nothing),
+    # what has a law alone: of constants, or of an order
+    Row("iota", laws=reindexing.iota),
+    Row("dim_as_value", laws=reindexing.size_value),
+    Row("sort", laws=summation.sort),
+    Row("top_k", laws=summation.top_k),
     # moves
-    Row("transpose", array=moves()),
-    Row("reshape", array=moves()),
-    Row("broadcast_in_dim", array=moves()),
-    Row("squeeze", array=moves()),
-    Row("concatenate", array=moves()),
-    Row("split", array=moves()),
-    Row("slice", array=moves()),
-    Row("pad", array=moves()),
-    Row("rev", array=moves()),
-    Row("tile", array=moves()),
-    Row("stack", array=moves()),
-    Row("unstack", array=moves()),
-    Row("select_n", array=moves(0), symbolic=rules.select),
-    Row("dynamic_slice", array=moves(1, rest=True), symbolic=rules.by_cases(1, rest=True)),
-    Row("dynamic_update_slice", array=moves(2, rest=True), symbolic=rules.by_cases(2, rest=True)),
-    Row("gather", array=moves(1), symbolic=rules.by_cases(1)),
-    Row("scatter", array=moves(1)),
+    Row("transpose", array=moves(), laws=reindexing.transpose),
+    Row("reshape", array=moves(), laws=reindexing.reshape),
+    Row("broadcast_in_dim", array=moves(), laws=reindexing.broadcast),
+    Row("squeeze", array=moves(), laws=reindexing.squeeze),
+    Row("concatenate", array=moves(), laws=reindexing.concatenate),
+    Row("split", array=moves(), laws=reindexing.split),
+    Row("slice", array=moves(), laws=reindexing.sliced),
+    Row("pad", array=moves(), laws=reindexing.pad),
+    Row("rev", array=moves(), laws=reindexing.reverse),
+    Row("tile", array=moves(), laws=reindexing.tile),
+    Row("stack", array=moves(), laws=reindexing.stack),
+    Row("unstack", array=moves(), laws=reindexing.unstack),
+    Row("select_n", array=moves(0), symbolic=rules.select, jets=jets_rules.select, laws=choices.select),
+    Row(
+        "dynamic_slice", array=moves(1, rest=True), symbolic=rules.by_cases(1, rest=True), laws=positions.dynamic_slice
+    ),
+    Row(
+        "dynamic_update_slice",
+        array=moves(2, rest=True),
+        symbolic=rules.by_cases(2, rest=True),
+        laws=positions.update_slice,
+    ),
+    Row("gather", array=moves(1), symbolic=rules.by_cases(1), laws=positions.gather),
+    Row("scatter", array=moves(1), laws=positions.scatter(keep=False)),
     # sums of products
-    Row("dot_general", array=matrix_products.dot_general),
-    Row("conv_general_dilated", array=matrix_products.conv_general_dilated),
-    Row("scatter-add", array=matrix_products.scatter("add", 0.0, "add")),
+    Row("dot_general", array=matrix_products.dot_general, laws=summation.dot_general),
+    Row("conv_general_dilated", array=matrix_products.conv_general_dilated, laws=summation.convolution),
+    Row("scatter-add", array=matrix_products.scatter("add", 0.0, "add"), laws=positions.scatter(keep=True)),
     Row("scatter-sub", array=matrix_products.scatter("add", 0.0, "sub")),
     Row("scatter-mul", array=matrix_products.scatter("mul", 1.0, "mul")),
     Row("scatter-max", array=matrix_products.scatter("max", None, "max")),
     Row("scatter-min", array=matrix_products.scatter("min", None, "min")),
     # reductions
-    Row("reduce_sum", array=reductions.reduction("add")),
-    Row("reduce_prod", array=reductions.reduction("mul")),
-    Row("reduce_max", array=reductions.reduction("max")),
-    Row("reduce_min", array=reductions.reduction("min")),
-    Row("reduce_and", array=reductions.reduction("and")),
-    Row("reduce_or", array=reductions.reduction("or")),
-    Row("cumsum", array=reductions.running("add")),
-    Row("cumprod", array=reductions.running("mul")),
-    Row("cummax", array=reductions.running("max")),
-    Row("cummin", array=reductions.running("min")),
-    Row("cumlogsumexp", every=control.rewritten(reductions.cumlogsumexp)),
-    Row("reduce_window_sum", array=reductions.pooling("add")),
-    Row("reduce_window_max", array=reductions.pooling("max")),
-    Row("reduce_window_min", array=reductions.pooling("min")),
-    Row("argmax", symbolic=rules.extreme_index("ge")),
-    Row("argmin", symbolic=rules.extreme_index("le")),
+    Row("reduce_sum", array=reductions.reduction("add"), laws=summation.reduce_sum),
+    Row("reduce_prod", array=reductions.reduction("mul"), laws=summation.reduction("prod", _NEITHER)),
+    Row("reduce_max", array=reductions.reduction("max"), laws=summation.reduction("max", Extreme())),
+    Row("reduce_min", array=reductions.reduction("min"), laws=summation.reduction("min", Extreme())),
+    Row("reduce_and", array=reductions.reduction("and"), laws=summation.reduction("and", _NEITHER)),
+    Row("reduce_or", array=reductions.reduction("or"), laws=summation.reduction("or", _NEITHER)),
+    Row("cumsum", array=reductions.running("add"), laws=summation.running_sum),
+    Row(
+        "cumprod", array=reductions.running("mul"), laws=summation.running("cumprod", Extreme(None, None, ordered=True))
+    ),
+    Row("cummax", array=reductions.running("max"), laws=summation.running("cummax", _ORDERED)),
+    Row("cummin", array=reductions.running("min"), laws=summation.running("cummin", _ORDERED)),
+    Row(
+        "cumlogsumexp",
+        every=control.rewritten(reductions.cumlogsumexp),
+        laws=summation.running("cumlogsumexp", Extreme(None, True, ordered=True)),
+    ),
+    Row("reduce_window_sum", array=reductions.pooling("add"), laws=summation.window_sum),
+    Row("reduce_window_max", array=reductions.pooling("max"), laws=summation.window_extreme("window max")),
+    Row("reduce_window_min", array=reductions.pooling("min"), laws=summation.window_extreme("window min")),
+    Row("argmax", symbolic=rules.extreme_index("ge"), laws=summation.reduction("argmax", _PLACE)),
+    Row("argmin", symbolic=rules.extreme_index("le"), laws=summation.reduction("argmin", _PLACE)),
     # arithmetic
-    Row("add", array=_combine("add")),
-    Row("add_any", array=_combine("add")),
-    Row("sub", array=_combine("sub")),
-    Row("mul", array=_combine("mul")),
-    Row("max", array=_combine("max")),
-    Row("min", array=_combine("min")),
-    Row("neg", symbolic=entrywise(scalars.neg)),
-    Row("div", symbolic=rules.quotient),
+    Row("add", array=_combine("add"), laws=algebraic.linear(1)),
+    Row("add_any", array=_combine("add"), laws=algebraic.linear(1)),
+    Row("sub", array=_combine("sub"), laws=algebraic.linear(-1)),
+    Row("mul", array=_combine("mul"), laws=algebraic.product),
+    Row("max", array=_combine("max"), laws=choices.extreme),
+    Row("min", array=_combine("min"), laws=choices.extreme),
+    Row("neg", symbolic=entrywise(scalars.neg), jets=jets_rules.negate, laws=algebraic.negative),
+    Row("div", symbolic=rules.quotient, jets=jets_rules.divide, laws=algebraic.quotient),
     Row("rem", symbolic=entrywise(scalars.remainder)),
-    Row("abs", symbolic=entrywise(scalars.absolute)),
-    Row("sign", symbolic=entrywise(scalars.sign)),
-    Row("floor", symbolic=entrywise(scalars.floor)),
-    Row("ceil", symbolic=entrywise(scalars.ceiling)),
-    Row("round", symbolic=rules.rounding),
-    Row("clamp", symbolic=rules.clamp),
-    Row("convert_element_type", symbolic=rules.convert),
-    # powers and roots
-    Row("square", every=_rewritten(lambda x: x * x)),
-    Row("integer_pow", symbolic=rules.integer_power),
-    Row("pow", symbolic=entrywise(scalars.power)),
-    Row("sqrt", symbolic=entrywise(scalars.sqrt)),
-    Row("rsqrt", symbolic=entrywise(scalars.rsqrt)),
+    Row("abs", symbolic=entrywise(scalars.absolute), jets=jets_rules.absolute),
+    Row("sign", symbolic=entrywise(scalars.sign), jets=jets_rules.sign),
+    Row("floor", symbolic=entrywise(scalars.floor), jets=jets_rules.stair("floor")),
+    Row("ceil", symbolic=entrywise(scalars.ceiling), jets=jets_rules.stair("ceil")),
+    Row("round", symbolic=rules.rounding, jets=jets_rules.stair("round"), laws=pointwise.generic),
+    Row("clamp", symbolic=rules.clamp, jets=jets_rules.clamp, laws=choices.clamp),
+    Row("convert_element_type", symbolic=rules.convert, jets=jets_rules.convert, laws=algebraic.convert),
+    # functions of numbers where their records do not say how they are read
+    Row("square", every=_rewritten(lambda x: x * x), laws=algebraic.fixed_power("2")),
+    Row("integer_pow", symbolic=rules.integer_power, jets=jets_rules.integer_power, laws=algebraic.integer_power),
+    Row("pow", symbolic=entrywise(scalars.power), jets=jets_rules.power, laws=algebraic.general_power),
+    Row("sqrt", laws=algebraic.fixed_power("1/2")),
+    Row("rsqrt", symbolic=entrywise(scalars.rsqrt), laws=algebraic.fixed_power("-1/2")),
     Row("cbrt", symbolic=entrywise(scalars.cbrt)),
-    # exponentials
-    Row("exp", symbolic=entrywise(scalars.exp)),
-    Row("exp2", symbolic=entrywise(unary(lambda e: 2**e))),
+    Row("exp", symbolic=entrywise(scalars.exp), jets=jets_rules.exponential),
     Row("log", symbolic=entrywise(scalars.log)),
-    Row("log1p", every=_rewritten(lambda x: jnp.log(1 + x))),
-    Row("expm1", every=_rewritten(lambda x: jnp.exp(x) - 1)),
-    Row("logistic", every=_rewritten(lambda x: 1 / (1 + jnp.exp(-x)))),
-    # circular and hyperbolic functions, and their inverses
-    Row("sin", symbolic=entrywise(scalars.odd(sp.sin))),
-    Row("cos", symbolic=entrywise(scalars.even(sp.cos))),
-    Row("tan", symbolic=entrywise(scalars.odd(sp.tan))),
-    Row("asin", symbolic=entrywise(scalars.odd(sp.asin))),
-    Row("acos", symbolic=entrywise(scalars.plain(sp.acos))),
-    Row("atan", symbolic=entrywise(scalars.odd(sp.atan))),
-    Row("atan2", symbolic=entrywise(scalars.angle)),
-    Row("sinh", symbolic=entrywise(scalars.odd(sp.sinh))),
-    Row("cosh", symbolic=entrywise(scalars.even(sp.cosh))),
-    Row("tanh", symbolic=entrywise(scalars.odd(sp.tanh))),
-    Row("asinh", symbolic=entrywise(scalars.odd(sp.asinh))),
-    Row("acosh", symbolic=entrywise(scalars.plain(sp.acosh))),
-    Row("atanh", symbolic=entrywise(scalars.odd(sp.atanh))),
-    # error functions
-    Row("erf", symbolic=entrywise(scalars.odd(sp.erf))),
-    Row("erfc", symbolic=entrywise(scalars.plain(sp.erfc))),
-    Row("erf_inv", symbolic=entrywise(scalars.odd(sp.erfinv))),
+    Row("atan2", symbolic=entrywise(scalars.angle), jets=jets_rules.angle),
     # truth
-    *(Row(name, symbolic=rules.relation(name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-    Row("and", symbolic=rules.logical(truth.conjunction)),
-    Row("or", symbolic=rules.logical(truth.disjunction)),
-    Row("xor", symbolic=rules.logical(truth.exclusive)),
-    Row("not", symbolic=rules.logical(truth.negation)),
-    Row("is_finite", symbolic=rules.finite),
+    *(
+        Row(name, symbolic=rules.relation(name), jets=jets_rules.relation(name), laws=choices.compare)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    ),
+    Row("and", symbolic=rules.logical(truth.conjunction), jets=jets_rules.logical("and"), laws=choices.conjunction),
+    Row("or", symbolic=rules.logical(truth.disjunction), jets=jets_rules.logical("or"), laws=choices.disjunction),
+    Row("xor", symbolic=rules.logical(truth.exclusive), jets=jets_rules.logical("xor"), laws=choices.exclusive),
+    Row("not", symbolic=rules.logical(truth.negation), jets=jets_rules.negation, laws=choices.negation),
+    Row("is_finite", symbolic=rules.finite, jets=jets_rules.finite, laws=choices.finite),
 )
 
-TABLE: dict[str, Row] = {row.primitive: replace(row, jets=jets_rules.COLUMN.get(row.primitive)) for row in _ROWS}
-"""The rows by primitive. `iota` needs none: what has no inputs is a constant."""
+
+def recorded(function: Elementwise, own: Row | None = None) -> Row:
+    """What a record says, in the columns that the function's own row leaves open."""
+    row = own or Row(function.primitive)
+    symbolic = None if row.every else entrywise(scalars.recorded(function))
+    jets = None if "slope" in function.without else formulas.smooth(function)
+    return replace(row, symbolic=row.symbolic or symbolic, jets=row.jets or jets, laws=row.laws or pointwise.generic)
+
+
+_OWN = {row.primitive: row for row in _ROWS}
+
+TABLE: dict[str, Row] = _OWN | {name: recorded(function, _OWN.get(name)) for name, function in FUNCTIONS.items()}
+"""The rows by primitive."""

@@ -27,27 +27,13 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.interpret.shared.movement import PLAIN
-from quotax.interpret.tracing.jaxprs import CALLS, as_closed, bare, bodies, live
+from quotax.hosted import MOVES
 from quotax.interpret.tracing.provenance import written_at
+from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare, bodies, live
 
-_BODIES = {**CALLS, "core_call": "call_jaxpr", "composite": "jaxpr", "custom_vmap_call": "call"}
-"""Calls that compute their body, and the parameter that holds it."""
-
-_IDENTITIES = frozenset(
-    {
-        "stop_gradient",
-        "reduce_precision",
-        "optimization_barrier",
-        "name",
-        "copy",
-        "copy_p",
-        "device_put",
-        "sharding_constraint",
-        "layout_constraint",
-        "reshard",
-    }
-)
+_IDENTITIES = {
+    *IDENTITIES, "reduce_precision", "copy_p", "device_put", "sharding_constraint", "layout_constraint", "reshard"
+}  # fmt: skip
 """Primitives whose outputs are their inputs, as real numbers."""
 
 _BITS = ("bitcast_convert_type", "nextafter", "random_", "rng_", "threefry", "philox", "pure_callback", "io_callback")
@@ -145,8 +131,8 @@ class _Reading:
         name = primitive.name
         if name in _IDENTITIES:
             return arguments
-        if name in _BODIES:
-            body = as_closed(params[_BODIES[name]])
+        if name in CALLS:
+            body = as_closed(params[CALLS[name]])
             return self.run(body.jaxpr, body.consts, arguments)
         if name == "convert_element_type" and _is_float(params["new_dtype"]) and _is_float(arguments[0].dtype):
             return arguments
@@ -160,7 +146,7 @@ class _Reading:
             settings = (_Reading(DIGITS) if name == "while" else self).widened(params)
         outputs = primitive.bind(*arguments, **settings)
         outputs = outputs if primitive.multiple_results else [outputs]
-        return outputs if self.bits == DIGITS or name in PLAIN else [self.rounded(x, arguments) for x in outputs]
+        return outputs if self.bits == DIGITS or name in MOVES else [self.rounded(x, arguments) for x in outputs]
 
     def rounded(self, value: Any, arguments: Sequence[Any]) -> Any:
         """A result in fewer digits; NaN where it left the range of floats, 0 where it is about to."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from quotax.artifacts import Model, OpenTrace, Trace
 from quotax.errors import ArchitectureError, QuotaxError
-from quotax.interpret.laws import RULES, NoLaw, write_sheet
 from quotax.interpret.laws.sources import GUARD
-from quotax.interpret.tracing.jaxprs import bare, bodies
+from quotax.interpret.laws.tensors import NoLaw
+from quotax.interpret.sheets import write_sheet
 from quotax.interpret.tracing.symbolic_sizes import SizesMatter
+from quotax.jaxprs import bare, bodies
 from quotax.kernel.atoms import Application
 from quotax.kernel.polynomials import TooLarge
 from quotax.kernel.sheet import Sheet
@@ -66,7 +67,7 @@ def written_out(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
     except (ArchitectureError, ZeroDivisionError) as error:
         return str(error)
     try:
-        sheet, writer = write_sheet(trace, RULES)
+        sheet, writer = write_sheet(trace)
     except (NoLaw, QuotaxError, TooLarge) as error:
         return f"no law for {str(error) or 'polynomials that are too large'}"
     return Opening(axes, trace, sheet, writer.casts)

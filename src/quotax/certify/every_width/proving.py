@@ -15,7 +15,7 @@ from quotax.certify.every_width.scalar_identities import LEMMAS, prove
 from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
 from quotax.certify.every_width.statement import claimed, element_of
 from quotax.certify.every_width.words import index_text, law_text, poly_text
-from quotax.interpret.laws import NoLaw
+from quotax.interpret.laws.tensors import NoLaw
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
 from quotax.kernel.polynomials import TooLarge, slot

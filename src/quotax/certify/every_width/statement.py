@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Model
-from quotax.interpret.laws import NoLaw
+from quotax.interpret.laws.tensors import NoLaw
 from quotax.kernel.atoms import Factor, Real
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import CLAIMED, Fixed, Free, Index

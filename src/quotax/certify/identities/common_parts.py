@@ -11,7 +11,6 @@ A wrong guess costs a proof, never soundness: a generator that stands for an exa
 
 from __future__ import annotations
 
-import math
 import operator
 import random
 from collections.abc import Iterator, Sequence
@@ -21,14 +20,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from quotax.elementwise import FUNCTIONS
+
 POINTS = 3
 Values = Any
 """An array with one value for each point."""
 
 ELEMENTWISE: dict[str, Any] = {
-    "exp": np.exp, "log": np.log, "Abs": np.abs, "sign": np.sign, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
-    "sinh": np.sinh, "cosh": np.cosh, "atan": np.arctan, "asinh": np.arcsinh, "cbrt": np.cbrt,
-    "erf": np.vectorize(math.erf, otypes=[float]),
+    **{function.sympy: function.numpy for function in FUNCTIONS.values() if function.sympy},
     "StrictGreaterThan": np.greater, "GreaterThan": np.greater_equal, "StrictLessThan": np.less,
     "LessThan": np.less_equal, "Equality": np.equal, "Unequality": np.not_equal, "Not": np.logical_not,
     "ITE": np.where,

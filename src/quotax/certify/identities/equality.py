@@ -27,6 +27,7 @@ from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, No
 from quotax.certify.identities import functions, signs
 from quotax.certify.identities.common_parts import nodes, private_symbols, shared_nodes, symbols_of
 from quotax.certify.identities.tower_field import Field, Frac, Hints, Restart, Swollen, Undecided, small
+from quotax.elementwise import FUNCTIONS, Elementwise, formula
 
 NONZERO = "denominators are not zero"
 SHARED = "a part that both sides have in common is named once"
@@ -235,6 +236,15 @@ class Walk:
                 stack.extend(node.args)
         return frozenset(found)
 
+    def substituted(self, form: sp.Expr, value: Frac) -> Frac:
+        """A formula in z at a value; where it is defined, what is being walked is."""
+        symbol = sp.Dummy("z", real=True)
+        self._memo[symbol] = value
+        form = form.xreplace({formula("z"): symbol})
+        found = self.value(form)
+        self._open[-1] |= self.conditions(form)
+        return found
+
     def _defined(self, value: Frac, name: str) -> None:
         condition = signs.condition(self.field, value, name)
         if condition is not None:
@@ -373,20 +383,19 @@ def _sign(walk: Walk, z: Frac) -> Frac:
     return field.fraction(signs.strictly_above(field, z) - below, field.one)
 
 
-def _odd(name: str, meaning: Callable[..., sp.Expr]) -> Callable[[Walk, Frac], Frac]:
-    return lambda walk, z: functions.odd(walk.field, name, z, meaning)
+def _recorded(function: Elementwise) -> Callable[[Walk, Frac], Frac]:
+    """What a record says: the function made of others, or that it is odd."""
 
-
-def _hyperbolic(sign: int) -> Callable[[Walk, Frac], Frac]:
     def rule(walk: Walk, z: Frac) -> Frac:
-        field = walk.field
-        up = functions.exponential(field, z)
-        return field.multiply(field.add(up, field.scale(field.invert(up), sign)), field.constant(sp.Rational(1, 2)))
+        if not function.through:
+            return functions.odd(walk.field, str(function.sympy), z, formula(function.form).func)
+        return walk.substituted(formula(function.through), z)
 
     return rule
 
 
 UNARY: dict[str, Callable[[Walk, Frac], Frac]] = {
+    **{f.sympy: _recorded(f) for f in FUNCTIONS.values() if f.sympy and (f.through or f.parity == -1)},
     "log": lambda walk, z: functions.logarithm(walk.field, z, walk._defined),
     "Abs": lambda walk, z: signs.absolute(walk.field, z),
     "sign": _sign,
@@ -394,15 +403,7 @@ UNARY: dict[str, Callable[[Walk, Frac], Frac]] = {
     "tanh": lambda walk, z: functions.hyperbolic_tangent(walk.field, z),
     "cos": lambda walk, z: functions.cosine_and_sine(walk.field, z)[0],
     "sin": lambda walk, z: functions.cosine_and_sine(walk.field, z)[1],
-    "sinh": _hyperbolic(-1),
-    "cosh": _hyperbolic(1),
-    "erf": _odd("erf", sp.erf),
-    "erfc": lambda walk, z: walk.field.subtract(walk.field.constant(1), functions.odd(walk.field, "erf", z, sp.erf)),
-    "atan": _odd("atan", sp.atan),
-    "asinh": _odd("asinh", sp.asinh),
-    "asin": _odd("asin", sp.asin),
-    "atanh": _odd("atanh", sp.atanh),
-    "tan": _odd("tan", sp.tan),
     "re": lambda walk, z: z,
     "conjugate": lambda walk, z: z,
 }
+"""Functions with rules: those of the records, and those whose own rule says more."""

@@ -16,8 +16,8 @@ from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.shared.folding import fold
-from quotax.interpret.tracing.jaxprs import CALLS, as_closed, is_key, live
 from quotax.interpret.tracing.provenance import place
+from quotax.jaxprs import CALLS, as_closed, is_key, live
 from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
 from quotax.kernel.indices import WRITTEN, Free, Index
@@ -52,6 +52,7 @@ class Writer:
     sheet: Sheet
     algebra: Algebra
     rules: Mapping[str, Rule]
+    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]]
     numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     casts: int = 0
@@ -248,11 +249,16 @@ class Eqn:
         return self.writer.run(as_closed(closed), args, self.place)
 
 
-def write_sheet(program: OpenTrace | Trace, rules: Mapping[str, Rule]) -> tuple[Sheet, Writer]:
-    """What a trace computes, written out. Raises `NoLaw` where an operation is not read."""
+def write_sheet(
+    program: OpenTrace | Trace,
+    rules: Mapping[str, Rule],
+    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]],
+) -> tuple[Sheet, Writer]:
+    """What a trace computes, written out by these rules; `expressions` are a jaxpr's outputs at SymPy's numbers."""
     sizes = {axis: Size.of(size) for axis, size in program.sizes.items()}
     sheet = Sheet(Atoms())
-    writer = Writer(sheet, Algebra(sheet.atoms, rewriting.RULES), rules, getattr(program, "numbers", {}))
+    algebra = Algebra(sheet.atoms, rewriting.RULES)
+    writer = Writer(sheet, algebra, rules, expressions, getattr(program, "numbers", {}))
     arguments = []
     for spec in (*program.params, *program.inputs):
         value = array(writer, spec, sizes, spec in program.params)

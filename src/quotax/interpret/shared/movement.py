@@ -8,46 +8,14 @@ new shape; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
+from quotax.hosted import EXACT, KERNELS
 from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete, is_known
-
-
-def _broadcast_in_dim(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    shape = [1] * len(p["shape"])
-    for axis, size in zip(p["broadcast_dimensions"], x.shape, strict=True):
-        shape[axis] = size
-    return np.broadcast_to(x.reshape(shape), p["shape"])
-
-
-def _slice(p: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    strides = p["strides"] or (1,) * x.ndim
-    return x[tuple(slice(*bounds) for bounds in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]
-
-
-def _select_n(p: Mapping[str, Any], which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-    index, *rest = np.broadcast_arrays(which.astype(np.int64), *cases)
-    return np.asarray(np.take_along_axis(np.stack(rest), index[None], axis=0)[0])
-
-
-PLAIN: dict[str, Callable[..., np.ndarray | list[np.ndarray]]] = {
-    "broadcast_in_dim": _broadcast_in_dim,
-    "concatenate": lambda p, *xs: np.concatenate(xs, axis=p["dimension"]),
-    "copy": lambda p, x: x,
-    "reshape": lambda p, x: x.reshape(p["new_sizes"]),
-    "rev": lambda p, x: np.flip(x, p["dimensions"]),
-    "select_n": _select_n,
-    "slice": _slice,
-    "split": lambda p, x: np.split(x, np.cumsum(p["sizes"])[:-1], axis=p["axis"]),
-    "squeeze": lambda p, x: np.squeeze(x, axis=tuple(p["dimensions"])),
-    "tile": lambda p, x: np.tile(x, p["reps"]),
-    "transpose": lambda p, x: np.transpose(x, p["permutation"]),
-}
-"""Moves that NumPy does as JAX does, by primitive; each takes the equation's parameters and the arrays."""
 
 
 def bind(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -56,12 +24,12 @@ def bind(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) ->
     return [np.asarray(a) for a in (out if primitive.multiple_results else [out])]
 
 
-def run_plain(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Run a move on NumPy arrays, in NumPy if it is one of the plain ones."""
-    if primitive.name not in PLAIN:
+def run(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Run a primitive on NumPy arrays: in NumPy if that is the same to the last bit, which saves compiling."""
+    if primitive.name not in EXACT:
         return bind(primitive, params, arrays)
-    out = PLAIN[primitive.name](params, *arrays)
-    return list(out) if isinstance(out, (list, tuple)) else [out]
+    out = KERNELS[primitive.name](params, arrays, None)(*arrays)
+    return list(out) if primitive.multiple_results else [out]
 
 
 def movement(*controls: int, rest: bool = False) -> Rule:
@@ -116,7 +84,7 @@ def move(eqn: Eqn, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarr
         if len(pool) == 1:
             pool.append(fill)
         params["fill_value"] = int(np.prod(eqn.inputs[0].shape, dtype=np.int64))
-    return run_plain(eqn.primitive, params, numbered)
+    return run(eqn.primitive, params, numbered)
 
 
 def gather_fill(eqn: Eqn) -> np.ndarray:

@@ -9,12 +9,14 @@ stand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import sympy as sp
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from sympy.functions.elementary.piecewise import Piecewise
 
+from quotax.elementwise import Elementwise, formula
 from quotax.interpret.domain import Unreadable
 from quotax.interpret.symbolic.bounds import is_nonnegative, is_positive
 
@@ -85,32 +87,20 @@ def unary(function: Scalar, finite: Scalar | None = None) -> Scalar:
     return extended(checked, _at_infinity(function))
 
 
-def odd(function: Scalar) -> Scalar:
-    """An odd function: a leading minus goes outside, as SymPy has it."""
-    return unary(function, _with_parity(function, -1))
+def named(function: Scalar, parity: int) -> Scalar:
+    """A function of SymPy's; a leading minus goes outside of an odd one and is dropped by an even one, as SymPy has it.
 
-
-def even(function: Scalar) -> Scalar:
-    """An even function: a leading minus is dropped, as SymPy has it."""
-    return unary(function, _with_parity(function, 1))
-
-
-def plain(function: Scalar) -> Scalar:
-    """A function with no parity."""
-    return unary(function, lambda e: function(e) if e.is_Atom else function(e, evaluate=False))
-
-
-def _with_parity(function: Scalar, parity: int) -> Scalar:
-    """SymPy evaluates these by asking whether the argument is zero or imaginary: seconds for sums inside an LSTM."""
+    SymPy evaluates these by asking whether the argument is zero or imaginary: seconds for sums inside an LSTM.
+    """
 
     def build(e: Any) -> Any:
         if e.is_Atom:
             return function(e)
-        if e.could_extract_minus_sign():
+        if parity and e.could_extract_minus_sign():
             return parity * build(-e)
         return function(e, evaluate=False)
 
-    return build
+    return unary(function, build)
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
@@ -274,7 +264,6 @@ def _exp(e: Any) -> Any:
 
 exp = unary(sp.exp, _exp)
 log = unary(sp.log, _log)
-sqrt = unary(sp.sqrt)
 rsqrt = unary(lambda e: 1 / sp.sqrt(e), _rsqrt)
 cbrt = unary(lambda e: e, _cbrt)
 absolute = unary(sp.Abs, _abs)
@@ -316,3 +305,30 @@ def remainder(a: Any, b: Any) -> Any:
     if is_nonnegative(a) and is_positive(b) and is_integer(a) and is_integer(b):
         return sp.Mod(a, b, evaluate=False)
     return sub(a, mul(b, truncate(div(a, b))))
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def recorded(function: Elementwise) -> Scalar:
+    """The function of numbers that a record's formula says."""
+
+    def scalar(e: Any) -> Any:
+        form = formula(function.form)
+        return named(form.func, function.parity)(e) if function.sympy and form.is_Function else _at(form, e)
+
+    return scalar
+
+
+def _at(form: Any, e: Any) -> Any:
+    """A formula in z at an entry, node by node."""
+    if form.is_Symbol:
+        return e
+    if form.is_number:
+        return form
+    args = [_at(part, e) for part in form.args]
+    if form.is_Pow:
+        return power(*args)
+    if form.is_Add or form.is_Mul:
+        return reduce(add if form.is_Add else mul, args)
+    return {sp.exp: exp, sp.log: log}.get(form.func, unary(form.func))(*args)

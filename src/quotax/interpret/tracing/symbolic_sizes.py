@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.fixed_sizes import DTYPES, nested
-from quotax.interpret.tracing.jaxprs import bare, bodies, is_key
+from quotax.jaxprs import bare, bodies, is_key
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 
 _LOCK = threading.RLock()

@@ -11,29 +11,14 @@ import jax
 import numpy as np
 import sympy as sp
 
-from quotax.interpret.interpreter import evaluate
+from quotax.elementwise import FUNCTIONS
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn, uniform
-from quotax.interpret.symbolic.domain import SYMBOLIC
 from quotax.kernel.atoms import Infinite, Real
 from quotax.kernel.polynomials import Poly, rational
 from quotax.kernel.sheet import Function, node
 from quotax.kernel.sizes import ONE, Size
-
-_PARTIAL = {
-    "log": "what `log` reads is positive",
-    "log1p": "what `log1p` reads is above -1",
-    "acosh": "what `acosh` reads is at least 1",
-    "atanh": "what `atanh` reads lies between -1 and 1",
-    "asin": "what `asin` reads lies between -1 and 1",
-    "acos": "what `acos` reads lies between -1 and 1",
-    "erf_inv": "what `erf_inv` reads lies between -1 and 1",
-    "rem": "the divisor of a remainder is not zero",
-    "pow": "the base of a power is positive",
-    "tan": "what `tan` reads is in its domain",
-}
-"""Functions that are not defined everywhere, with what has to hold."""
 
 
 def variables(count: int) -> tuple[sp.Symbol, ...]:
@@ -106,7 +91,7 @@ def scalar_function(eqn: Eqn, args: Sequence[Any]) -> tuple[Function, list[int]]
             values.append(np.array(sp.Ne(symbols[kept.index(k)], 0), dtype=object))
         else:
             values.append(np.array(symbols[kept.index(k)], dtype=object))
-    (out,) = evaluate(closed, SYMBOLIC, values)
+    (out,) = eqn.writer.expressions(closed, values)
     value = out[()] if isinstance(out, np.ndarray) else out
     if isinstance(value, (bool, np.bool_)):
         value = sp.true if value else sp.false
@@ -127,11 +112,11 @@ def generic(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Any elementwise primitive with a symbolic meaning."""
     if "i" in eqn.kinds and eqn.primitive.name not in ("eq", "ne", "lt", "le", "gt", "ge", "select_n"):
         return opaque(eqn, args)
-    function, kept = scalar_function(eqn, args)
+    expression, kept = scalar_function(eqn, args)
     values = operands(eqn, args)
-    out = applied(eqn, function, [values[k] for k in kept], values[0].dims)
-    condition = _PARTIAL.get(eqn.primitive.name)
-    return [out if condition is None else out.assuming(f"{condition}, at {eqn.place}")]
+    out = applied(eqn, expression, [values[k] for k in kept], values[0].dims)
+    function = FUNCTIONS.get(eqn.primitive.name)
+    return [out.assuming(f"{function.where}, at {eqn.place}") if function and function.where else out]
 
 
 def opaque(eqn: Eqn, args: list[Any]) -> list[Any]:

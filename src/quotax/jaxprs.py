@@ -15,8 +15,13 @@ CALLS = {
     "remat2": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "composite": "jaxpr",
 }
 """Primitives that compute the jaxpr in one of their settings, and the setting's name."""
+
+IDENTITIES = ("copy", "stop_gradient", "optimization_barrier", "name")
+"""Primitives whose outputs are their inputs."""
 
 
 def as_closed(jaxpr: Any) -> ClosedJaxpr:

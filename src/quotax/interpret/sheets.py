@@ -1,0 +1,20 @@
+"""A trace written out as a sheet, by the laws of the primitive table."""
+
+from __future__ import annotations
+
+from quotax.artifacts import OpenTrace, Trace
+from quotax.interpret.interpreter import evaluate
+from quotax.interpret.laws import writing
+from quotax.interpret.primitives import TABLE
+from quotax.interpret.symbolic.domain import SYMBOLIC
+from quotax.kernel.sheet import Sheet
+
+
+def laws() -> dict[str, writing.Rule]:
+    """The rules by primitive."""
+    return {name: row.laws for name, row in TABLE.items() if row.laws is not None}
+
+
+def write_sheet(program: OpenTrace | Trace) -> tuple[Sheet, writing.Writer]:
+    """What a trace computes, written out. Raises `NoLaw` where an operation is not read."""
+    return writing.write_sheet(program, laws(), lambda closed, values: evaluate(closed, SYMBOLIC, values))
