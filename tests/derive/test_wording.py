@@ -10,7 +10,8 @@ from derive import by_hand
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Turn
 from quotax.derive.candidates.wording import distinct, symmetries
-from quotax.symmetry import FLOATS, Line, velocity
+from quotax.symmetry import FLOATS, velocity
+from quotax.symmetry.writing import Line
 
 
 def read_again(symmetry, params):

@@ -15,7 +15,6 @@ from quotax.artifacts import ArraySpec
 from quotax.symmetry import Action, Arrays, Family, Programs, transformed, velocity
 
 Named = dict[str, jax.Array]
-"""Arrays by parameter name, in their declared shapes."""
 
 
 def lower_action(action: Action, specs: tuple[ArraySpec, ...], sizes: Mapping[str, int]) -> Family:

@@ -17,11 +17,10 @@ from quotax.symmetry.groups import (
     SignFlip,
     Translation,
 )
-from quotax.symmetry.language import ELEMENT, INVERSE, Entry, label, variable
+from quotax.symmetry.language import ELEMENT, INVERSE, Entry, variable
 from quotax.symmetry.reading import FLOATS, OBJECTS, Arrays
 from quotax.symmetry.symmetry import Action, Symmetry
 from quotax.symmetry.terms import Term
-from quotax.symmetry.writing import Line, Phrase, number
 
 __all__ = [
     "ELEMENT",
@@ -38,11 +37,9 @@ __all__ = [
     "Freedom",
     "Gain",
     "Group",
-    "Line",
     "O",
     "OFixingOnes",
     "Permutation",
-    "Phrase",
     "PositiveDiagonal",
     "PositiveScalar",
     "Programs",
@@ -51,8 +48,6 @@ __all__ = [
     "Term",
     "Translation",
     "gain_of",
-    "label",
-    "number",
     "reads",
     "transformed",
     "variable",

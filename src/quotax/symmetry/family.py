@@ -25,11 +25,8 @@ class Family:
     """A symmetry of a network of stated sizes; compared by value, so that what is compiled for one serves its equals.
 
     Attributes:
-        name: unique among the families of a network.
-        group: the group.
         extents: the sizes of the axes.
         specs: the parameters' axes.
-        moved: the parameters that it moves.
         terms: the bilinear terms of its field that are looked at; nothing when the field has another form.
         origin: the action that it was made from; nothing where only the terms are left.
         programs: how the action runs.
@@ -86,10 +83,6 @@ class Family:
         """The family of which only some terms are looked at."""
         terms = tuple(filter(kept, self.terms or ()))
         return replace(self, terms=terms, moved=tuple(dict.fromkeys(term.target for term in terms)))
-
-    def on(self, action: Action, specs: tuple[ArraySpec, ...]) -> Family:
-        """The family that does something else, to other parameters."""
-        return Family.of(action, specs, self.sizes, self.programs)
 
     @functools.cached_property
     def _hash(self) -> int:

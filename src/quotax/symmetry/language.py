@@ -191,8 +191,7 @@ class _Parser:
         raise SymmetryError(f"{self.owner}: in {{{self.key!r}: {self.text!r}}}, {reason}.")
 
     def fresh(self, factor: AxisFactor) -> sp.Symbol:
-        name = label(factor, [symbol.name for symbol in self.factors])
-        symbol = sp.Symbol(name, integer=True)
+        symbol = sp.Symbol(label(factor, [known.name for known in self.factors]), integer=True)
         self.factors[symbol] = factor
         return symbol
 

@@ -12,7 +12,7 @@ import numpy as np
 from quotax.artifacts import ArraySpec, Certificate, Model
 from quotax.derive.candidates.templates import KEEPING, MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
 from quotax.derive.candidates.wording import distinct, symmetries
-from quotax.derive.points.vector_fields import algebra_basis, fields_at, random_point
+from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.derive.sampling.moments import Moments
@@ -63,7 +63,7 @@ class Span:
     def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
         """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
         action = symmetry.bind(tuple(self.specs))
-        basis = algebra_basis(action, self.sizes)
+        basis = action.group.basis(self.sizes) % PRIME
         if general:
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
             basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])

@@ -20,7 +20,8 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
-from quotax.symmetry import Entry, Line, O, Permutation, SignFlip, Symmetry, number
+from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
+from quotax.symmetry.writing import Line, number
 from quotax.telling import Budget
 
 Place = tuple[str, int]

@@ -9,26 +9,16 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Term, Turn, Weigh
-from quotax.symmetry import (
-    Diagonal,
-    Entry,
-    Group,
-    Line,
-    Phrase,
-    PositiveDiagonal,
-    PositiveScalar,
-    Symmetry,
-    Translation,
-    label,
-    number,
-)
+from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
+from quotax.symmetry.language import label
+from quotax.symmetry.writing import Line, Phrase, number
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
@@ -107,11 +97,8 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
         return _hyperbolic(solution, terms, kinds, axes, specs)
     scaled = [a for t, a in terms if isinstance(t, Scale)]
     shifts = Shift in kinds or not scaled
-    names = dict.fromkeys(t.param for t, _ in terms)
-    own = tuple(specs.values())
-    lines = dict(
-        _moved(specs[name], [(t, a) for t, a in terms if t.param == name], specs, axes, shifts) for name in names
-    )
+    names, own = dict.fromkeys(t.param for t, _ in terms), tuple(specs.values())
+    lines = dict(_moved(specs[n], [(t, a) for t, a in terms if t.param == n], specs, axes, shifts) for n in names)
     where = " ".join(axes) or "all"
     if shifts:
         return [Symmetry.of(f"shift {where}", Translation(solution.axis, solution.each), own, lines)]
@@ -123,9 +110,8 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     return [Symmetry.of(f"scale {where}", group, own, lines) for group in groups]
 
 
-def _normal(terms: Iterable[tuple]) -> list[tuple]:
+def _normal(terms: Sequence[tuple]) -> list[tuple]:
     """Exponents as whole numbers without a common factor, the first one positive."""
-    terms = list(terms)
     scaled = (
         [a for t, a in terms if isinstance(t, Scale)]
         or [a for t, a in terms if isinstance(t, Shift | Mix)]

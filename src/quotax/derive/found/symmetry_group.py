@@ -15,7 +15,7 @@ from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
 from quotax.derive.found.dimensions import dimension_formulas, group_dimension
 from quotax.derive.found.lie_algebra import Structure, structure
-from quotax.derive.points.vector_fields import algebra_basis, field_along, signed
+from quotax.derive.points.vector_fields import field_along
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
 from quotax.symmetry import OBJECTS, Action, Symmetry
@@ -220,7 +220,7 @@ def family_fields(action: Action, model: Model, sizes: Mapping[str, int]) -> lis
     """The fields of one family: its infinitesimal action at symbols, for each basis element of the algebra."""
     symbols = np.concatenate([symbols_for(spec, sizes).reshape(-1) for spec in model.params])
     out = []
-    for xi in signed(algebra_basis(action, sizes)):
+    for xi in action.group.basis(sizes):
         tangent = np.vectorize(sp.Integer, otypes=[object])(xi) if xi.ndim else sp.Integer(int(xi))
         values = map(sp.sympify, field_along(action, model.params, sizes, symbols, tangent, OBJECTS))
         out.append({symbol: value for symbol, value in zip(symbols, values, strict=True) if value != 0})

@@ -73,16 +73,6 @@ def split(specs: Sequence[ArraySpec], sizes: Mapping[str, int], flat: np.ndarray
     return out
 
 
-def algebra_basis(action: Action, sizes: Mapping[str, int]) -> np.ndarray:
-    """One algebra element per coordinate."""
-    return action.group.basis(sizes) % PRIME
-
-
-def signed(residues: np.ndarray) -> np.ndarray:
-    """The integers of least size that residues stand for: algebra elements have small entries."""
-    return np.where(residues > PRIME // 2, residues - PRIME, residues)
-
-
 def field_along(
     action: Action,
     specs: Sequence[ArraySpec],
@@ -107,11 +97,9 @@ def fields_at(
     basis: np.ndarray | None = None,
 ) -> np.ndarray:
     """The fields of these algebra elements (a whole basis, unless given) at a point, residues or floats as it is."""
-    basis = algebra_basis(action, sizes) if basis is None else basis
-    if theta.dtype.kind == "f":
-        rows = [field_along(action, specs, sizes, theta, xi) for xi in signed(basis).astype(np.float64)]
-    else:
-        rows = [field_along(action, specs, sizes, theta, xi, RESIDUES) for xi in basis]
+    basis = action.group.basis(sizes) if basis is None else basis
+    arrays, elements = (FLOATS, 1.0 * basis) if theta.dtype.kind == "f" else (RESIDUES, basis % PRIME)
+    rows = [field_along(action, specs, sizes, theta, xi, arrays) for xi in elements]
     return np.array(rows, theta.dtype).reshape(len(basis), len(theta))
 
 

@@ -72,5 +72,6 @@ def absorption(families: Sequence[Family], unsettled: Mapping[str, str]) -> Abso
             if action is None:
                 return None
             if action.entries:
-                rest.append(family.on(action, tuple(spec for spec in family.specs if spec.name not in absorbed)))
+                specs = tuple(spec for spec in family.specs if spec.name not in absorbed)
+                rest.append(Family.of(action, specs, family.sizes, family.programs))
     return Absorption(tuple(scalings), tuple(rest))
