@@ -90,6 +90,14 @@ def verify_invariant(
     """Prove or refute that a function of the parameters is constant on orbits: `m(g . theta) = m(theta)`.
 
     `measure(params)` is a norm, a margin, a conserved quantity: JAX code on the parameters alone.
+
+    >>> import jax.numpy as jnp, quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> turn = qx.Symmetry("turn", qx.O("h"), {"W1": "g @ W1", "W2": "W2 @ g.T"})
+    >>> qx.verify_invariant(net, turn, lambda p: jnp.sum(p["W1"] ** 2)).status
+    'proved'
     """
     _check_architecture(architecture, "verify_invariant")
     return certify_measure(architecture, symmetry.bind(architecture.params), measure, **settings)
@@ -102,6 +110,14 @@ def verify_metric(
 
     `metric` is a name that `quotient` knows, or `metric(params, a, b)` in JAX, where `a` and `b` are trees like the
     parameters.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    >>> qx.verify_metric(net, scale, "euclidean").status, qx.verify_metric(net, scale, "invariant").status
+    ('refuted', 'proved')
     """
     _check_architecture(architecture, "verify_metric")
     if isinstance(metric, str) and metric in METRICS and metric != "euclidean":
@@ -116,7 +132,15 @@ def verify_metric(
 
 
 def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, seed: int = 0) -> Certificate:
-    """Prove or refute that the output does not change to first order along a vector field `field(params)`."""
+    """Prove or refute that the output does not change to first order along a vector field `field(params)`.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> qx.verify_field(net, lambda p: {"W1": p["W1"], "W2": -p["W2"]}).status
+    'proved'
+    """
     _check_architecture(architecture, "verify_field")
     return certify_field(architecture, lambda p, *xs: architecture.call(p, *xs, sizes={}), field, seed)
 
@@ -126,6 +150,14 @@ def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, outpu
 
     The symmetry's action may move real inputs by their names, and it moves `probe`, a vector with the axes `output`
     that is paired with the output: give the probe the inverse transpose of what moves the output.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> turn = qx.Symmetry("turn", qx.O("y"), {"W2": "g @ W2", "probe": "g @ probe"})
+    >>> qx.verify_equivariance(net, turn, output="y").status
+    'proved'
     """
     _check_architecture(architecture, "verify_equivariance")
     axes = tuple(tuple(int(f) if f.isdigit() else f for f in axis.split("*")) for axis in output.split())
@@ -140,6 +172,16 @@ def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
 
     Parameters that no symmetry moves, forms of symmetries that were not searched, primitives that no proof for every
     width passes, and families whose proof covers less than every width.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> print(qx.coverage([qx.Symmetry("only W1", qx.Permutation("x"), {"W1": "W1 @ g"})], net))
+    parameters that no symmetry moves: W2
+    forms that were not tried: linear, affine, quadratic
+    primitives without a law: none
+    proofs of less than every width: none
     """
     model = architecture if architecture is not None else getattr(found, "model", None)
     if model is None:
@@ -237,6 +279,15 @@ def quotient(
     does so for orthogonal actions and shifts only, and warns otherwise. `"pullback"` is the metric of the balanced
     representatives; `"inv"` and `"mix"` are those of two-factor blocks; a function `metric(params, a, b)` is your own.
     `space.metric_certificate` says whether the metric is invariant, and why.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> linear = qx.Symmetry("linear", qx.GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    >>> space = qx.quotient(net.at(x=3, h=2, y=1), linear, metric="invariant")
+    >>> space.dim, space.fiber_dim, space.metric_certificate.status
+    (4, 4, 'proved')
     """
     if not isinstance(network, Network):
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
