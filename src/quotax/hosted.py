@@ -27,7 +27,7 @@ class Unhosted(Exception):
     """A primitive that has no entry in the table, is used in a way that its entry does not know, or makes much."""
 
 
-class Step(NamedTuple):
+class Call(NamedTuple):
     """A call: where its arguments are, where its outputs go and of what types, whether it returns one by itself."""
 
     run: Kernel
@@ -43,7 +43,7 @@ class Hosted:
         """Every equation finds its function now, so that what cannot be hosted is known before anything runs."""
         self._arguments = len(closed.jaxpr.invars)
         self._start: list[Any] = [None] * self._arguments
-        self._steps: list[Step] = []
+        self._steps: list[Call] = []
         self._results = self._inlined(closed, list(range(self._arguments)))
         self._ends = _ends(self._steps, self._results)
 
@@ -64,7 +64,7 @@ class Hosted:
         ends = _ends(rest, self._results)
         return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]])
 
-    def _finished(self, steps: list[Step], ends: list[list[int]], values: list[Any]) -> list[Any]:
+    def _finished(self, steps: list[Call], ends: list[list[int]], values: list[Any]) -> list[Any]:
         for step, over in zip(steps, ends, strict=True):
             _take(step, values)
             for slot in over:
@@ -101,7 +101,7 @@ class Hosted:
         return [read(atom) for atom in jaxpr.outvars]
 
 
-def _ends(steps: list[Step], results: list[int]) -> list[list[int]]:
+def _ends(steps: list[Call], results: list[int]) -> list[list[int]]:
     """For each step the places that nobody reads after it."""
     kept, ends = set(results), []
     for step in reversed(steps):
@@ -111,13 +111,13 @@ def _ends(steps: list[Step], results: list[int]) -> list[list[int]]:
     return ends[::-1]
 
 
-def _take(step: Step, values: list[Any]) -> None:
+def _take(step: Call, values: list[Any]) -> None:
     outputs = step.run(*[values[slot] for slot in step.reads])
     for (slot, dtype), value in zip(step.writes, (outputs,) if step.alone else outputs, strict=True):
         values[slot] = value if value.dtype is dtype else value.astype(dtype)
 
 
-def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
+def _step(equation: Any, reads: list[int], outputs: list[int]) -> Call:
     name, params = equation.primitive.name, equation.params
     types: list[Any] = [variable.aval for variable in equation.outvars]
     writes = [(slot, aval.dtype) for slot, aval in zip(outputs, types, strict=True)]
@@ -126,7 +126,7 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
     if any(math.prod(aval.shape) > _LARGEST for aval in types):
         raise Unhosted(f"{name} of {max(math.prod(aval.shape) for aval in types)} numbers")
     if name in _MANY:
-        return Step(_MANY[name](params), reads, writes, False)
+        return Call(_MANY[name](params), reads, writes, False)
     if name in _IN_CONTEXT:
         made = _IN_CONTEXT[name](params, [a.aval for a in equation.invars], types[0])
     elif name in _PLAIN:
@@ -135,7 +135,7 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
         made = functools.partial(_SET[name], params)
     else:
         raise Unhosted(name)
-    return Step(made, reads, writes, True)
+    return Call(made, reads, writes, True)
 
 
 def _array(value: Any) -> np.ndarray:

@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.compact import CompactPart, Touch
-
-Named = dict[str, jax.Array]
+from quotax.geometry.linalg.named import Named
 
 _PAIRED_LIMIT = 2**25
 """What is inside copies is solved together with their permutation when comparing all pairs takes at most so many

@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from quotax.geometry.linalg.named import Named, norm
-from quotax.geometry.paths.extrapolation import Progress, begin, integrate, tolerance
+from quotax.geometry.paths.extrapolation import Reached, begin, integrate, tolerance
 from quotax.geometry.paths.path import Path, Time, path_type
 
 State = tuple[Named, Named]
@@ -211,7 +211,7 @@ def _size(state: State) -> jax.Array:
 # --- the boundary
 
 
-class _Search(NamedTuple):
+class _BoundarySearch(NamedTuple):
     """The times to look at next, candidates of the first look that are left, zooms into the present one, the answer.
 
     `zooms` is -1 in the first look, and -2 in a coarse one before it.
@@ -236,20 +236,20 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
     rate = lambda y: ravel_pytree(_rate(system, duration, unravel(y)))[0]
 
     def look(times: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def there(now: Progress, t: jax.Array) -> tuple[Progress, jax.Array]:
+        def there(now: Reached, t: jax.Array) -> tuple[Reached, jax.Array]:
             now = integrate(rate, now, t, scale)
             value = system.regularity(unravel(now.y))
             assert value is not None
             return now, jnp.where(now.t < t, jnp.inf, value).astype(dtype)
 
-        def visit(seen: tuple[Progress, jax.Array], t: jax.Array) -> tuple[tuple[Progress, jax.Array], jax.Array]:
+        def visit(seen: tuple[Reached, jax.Array], t: jax.Array) -> tuple[tuple[Reached, jax.Array], jax.Array]:
             seen = jax.lax.cond(t > seen[0].t, lambda: there(seen[0], t), lambda: seen)
             return seen, seen[1]
 
         (end, _), values = jax.lax.scan(visit, (begin(start, duration), jnp.ones((), dtype)), times)
         return values, end.t
 
-    def further(state: _Search) -> _Search:
+    def further(state: _BoundarySearch) -> _BoundarySearch:
         values, reached = look(state.times)
         coarse, first = state.zooms == -2, state.zooms == -1
         # The start is no candidate: there the regularity is 1.
@@ -269,7 +269,7 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
         times = jnp.linspace(low, high, _SAMPLES, dtype=dtype)
         exit_time = jnp.where(found, jnp.minimum(state.times[k], stopped), stopped)
         done = jnp.where(coarse, inside(state.times, values), found | (start_over & ~jnp.any(seen)))
-        return _Search(jnp.where(coarse, grid, times), seen, jnp.where(coarse, -1, zooms), exit_time, done)
+        return _BoundarySearch(jnp.where(coarse, grid, times), seen, jnp.where(coarse, -1, zooms), exit_time, done)
 
     nothing = jnp.zeros(_SAMPLES, bool)
     # In time that runs from 0 to 1.
@@ -280,7 +280,7 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
         return jnp.all(jnp.diff(times) * fall < SURELY * (values[1:] + values[:-1])) & jnp.all(jnp.isfinite(values))
 
     coarse = jnp.minimum(jnp.arange(_SAMPLES, dtype=dtype) / _FEW, 1)
-    begun = _Search(
+    begun = _BoundarySearch(
         jnp.where(jnp.isfinite(fall), coarse, grid),
         nothing,
         jnp.where(jnp.isfinite(fall), -2, -1),

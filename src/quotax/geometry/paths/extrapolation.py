@@ -18,7 +18,7 @@ import numpy as np
 _MAX_STEPS = 2048
 
 
-class Progress(NamedTuple):
+class Reached(NamedTuple):
     """Where a solution is, the length of its next step, and the steps tried; a step of zero is the end of it."""
 
     t: jax.Array
@@ -41,12 +41,12 @@ def tolerance(dtype: Any) -> float:
     return 1e-12 if jnp.finfo(dtype).bits >= 64 else 1e-6
 
 
-def begin(y: jax.Array, duration: jax.Array) -> Progress:
+def begin(y: jax.Array, duration: jax.Array) -> Reached:
     """At the start of a path that changes by about its own size in a `duration` of 1."""
-    return Progress(jnp.zeros_like(duration), y, 1 / (1 + 2 * jnp.abs(duration)), jnp.zeros((), int))
+    return Reached(jnp.zeros_like(duration), y, 1 / (1 + 2 * jnp.abs(duration)), jnp.zeros((), int))
 
 
-def integrate(rate: Callable[[jax.Array], jax.Array], start: Progress, end: jax.Array, scale: jax.Array) -> Progress:
+def integrate(rate: Callable[[jax.Array], jax.Array], start: Reached, end: jax.Array, scale: jax.Array) -> Reached:
     """The solution of `y' = rate(y)` at `end`, or where it cannot be followed any further.
 
     `scale` is what the absolute error of every entry refers to. Derivatives are in forward mode.
@@ -84,10 +84,10 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Progress, end: jax.
         nothing = _Columns(zeros, jnp.zeros((), int), jnp.zeros_like(y), jnp.asarray(jnp.inf, dtype))
         return jax.lax.while_loop(unfinished, column, nothing)
 
-    def unfinished(now: Progress) -> jax.Array:
+    def unfinished(now: Reached) -> jax.Array:
         return (now.t < end) & (now.step > 0) & (now.steps < _MAX_STEPS)
 
-    def advance(now: Progress) -> Progress:
+    def advance(now: Reached) -> Reached:
         left = end - now.t
         whole = now.step >= left
         h = jnp.where(whole, left, now.step)
@@ -102,7 +102,7 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Progress, end: jax.
         step = jnp.where(good & whole, jnp.maximum(now.step, longer), longer)
         step = jnp.where(step > 100 * goal, step, 0)
         t = jnp.where(good, jnp.where(whole, end, now.t + h), now.t)
-        return Progress(t, jnp.where(good, now.y + found.change, now.y), step, now.steps + 1)
+        return Reached(t, jnp.where(good, now.y + found.change, now.y), step, now.steps + 1)
 
     return jax.lax.while_loop(unfinished, advance, start)
 

@@ -27,7 +27,7 @@ EXACT = 1000
 
 
 @dataclass(frozen=True)
-class Trace:
+class TraceEstimate:
     """The trace of a Hessian on the horizontal space (or on all parameters that move).
 
     Attributes:
@@ -82,7 +82,7 @@ def trace(
     key: Any = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
-) -> Trace:
+) -> TraceEstimate:
     """The trace of the Hessian, in the metric of a quotient on its horizontal space.
 
     The Riemannian Hessian where the space has geodesics; `ball="linear"` takes straight lines instead. `probes=None`
@@ -109,7 +109,7 @@ def trace(
     if representatives:
         seen = spread(request, setting.given, lambda other: traced(settled(request.at(other)), probes)[0])
     status = "ok" if math.isfinite(value) else "not finite"
-    return Trace(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
+    return TraceEstimate(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
 
 
 def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int]:

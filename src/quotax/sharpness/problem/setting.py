@@ -26,7 +26,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -116,7 +116,7 @@ class Setting:
     kind: str
     point: Any
     scale: np.ndarray | None
-    layout: Layout
+    layout: FlatLayout
     length: Callable[[Tree, Tree], float] | None
     steady: bool | None = None
     unsteady: str = ""
