@@ -1,6 +1,7 @@
 """A name means one thing: no two modules and no two public classes are called the same, but for those listed here."""
 
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -47,3 +48,10 @@ def test_public_classes_have_names_of_their_own():
     found = doubles((name, path) for path in FILES for name in public_classes(SRC / path))
     assert {name: places for name, places in found.items() if name not in SHARED_CLASSES} == {}
     assert set(found) == set(SHARED_CLASSES), "a name that is listed is no longer shared"
+
+
+def test_no_file_of_the_tests_is_loaded_under_two_names():
+    tests = Path(__file__).parent
+    loaded = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+    found = doubles((file, Path(name)) for name, file in loaded if file and Path(file).is_relative_to(tests))
+    assert found == {}

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 import sympy as sp
-from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.found.lie_algebra import structure
 from quotax.errors import SymmetryError
 

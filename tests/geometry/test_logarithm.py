@@ -93,7 +93,7 @@ def test_bures_wasserstein(route):
     assert not bool(chord(tree(a), tree(b), project).ok)  # not aligned: the chord is not horizontal
 
 
-# --- the two metrics of mathematics.md on one scalar: u exp(w/u), and u sqrt(1 + 2 w/u), which ends
+# --- the two metrics of two-factor blocks on one scalar: u exp(w/u), and u sqrt(1 + 2 w/u), which ends
 
 
 @pytest.mark.slow
