@@ -179,7 +179,7 @@ def test_submersion_after_lift_is_the_identity(name):
 # --- geodesics
 
 
-# Hamilton's equations, and those of canonical representatives; each in detail in test_geodesics.py.
+# Hamilton's equations, and those of canonical representatives; each in detail in paths/test_geodesics.py.
 FOLLOWED = ("exp", "layer norm")
 
 
