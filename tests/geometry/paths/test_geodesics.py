@@ -309,20 +309,6 @@ def test_a_chart_that_ends_is_left_at_its_end():
     assert float(path.error) == np.inf
 
 
-def half_plane(arrays, covector, curvature):
-    return {"z": arrays["z"][1] ** 2 * curvature * covector["z"]}
-
-
-@pytest.mark.slow
-def test_data_and_a_boundary_of_ones_own():
-    # Upwards in the half-plane y grows like exp(t); the boundary is put at y = 2.
-    height = lambda arrays, curvature: 2 - arrays["z"][1]
-    z, v = jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0])
-    path = hamiltonian(half_plane, {"z": z}, {"z": v}, {"z": v / 4}, data=(jnp.asarray(4.0),), regularity=height)
-    np.testing.assert_allclose(path.end["z"], [0, np.e], atol=1e-11)
-    assert float(path.exit_time) == pytest.approx(np.log(2), rel=1e-7)
-
-
 # --- inv and mix
 
 

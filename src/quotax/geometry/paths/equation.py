@@ -39,14 +39,6 @@ class Equation(abc.ABC):
     def rate(self, state: State) -> State:
         """The derivative of the state."""
 
-    def forms(self) -> Any:
-        """The arrays in which solutions have derivatives, besides the origin."""
-        return ()
-
-    def having(self, forms: Any) -> Self:
-        """The equation with other such arrays."""
-        return self
-
 
 class System(Equation):
     """An equation whose solutions are geodesics."""
@@ -170,27 +162,21 @@ def _pulled(saved: Any, change: Any) -> tuple[Equation, State, jax.Array]:
     system, final, duration = saved
     dtype = jnp.result_type(*jax.tree.leaves(final))
     duration = jnp.asarray(duration, dtype)
-    slope, held = change[0], system.forms()
+    slope = change[0]
     size = norm(slope) / max(sum(x.size for x in jax.tree.leaves(slope)), 1) ** 0.5
-    start, unravel = ravel_pytree((final, slope, jax.tree.map(jnp.zeros_like, held)))
-    scale, _ = ravel_pytree(
-        (
-            jax.tree.map(lambda x: jnp.full_like(x, _size(final)), final),
-            jax.tree.map(lambda x: jnp.full_like(x, size), (slope, held)),
-        )
-    )
+    start, unravel = ravel_pytree((final, slope))
+    sizes = jax.tree.map(lambda x: jnp.full_like(x, _size(final)), final)
+    scale, _ = ravel_pytree((sizes, jax.tree.map(lambda x: jnp.full_like(x, size), slope)))
 
     def rate(y: jax.Array) -> jax.Array:
-        state, slope, _ = unravel(y)
-        forth, pull = jax.vjp(lambda held, state: _rate(system.having(held), duration, state), held, state)
-        forms, back = pull(slope)
-        return ravel_pytree((jax.tree.map(jnp.negative, forth), back, forms))[0]
+        state, slope = unravel(y)
+        forth, pull = jax.vjp(functools.partial(_rate, system, duration), state)
+        return ravel_pytree((jax.tree.map(jnp.negative, forth), *pull(slope)))[0]
 
     end = integrate(rate, begin(start, duration), jnp.ones((), dtype), scale)
-    _, slope_there, forms = unravel(end.y)
     speed = jax.tree.map(lambda a, b: jnp.vdot(a, b), slope, system.rate(final))
     nothing: Any = jax.tree.map(jnp.zeros_like, system)
-    return nothing.having(forms), slope_there, sum(jax.tree.leaves(speed), start=jnp.zeros((), dtype))
+    return nothing, unravel(end.y)[1], sum(jax.tree.leaves(speed), start=jnp.zeros((), dtype))
 
 
 flow.defvjp(_flowed, _pulled)
