@@ -113,7 +113,7 @@ def _measured(
     steps: tuple[str, ...],
 ) -> Certificate:
     """The certificate where no lemma decides: of a comparison at random points, which can only refute."""
-    small = _small(network, metric, symmetries)
+    small = _small(network, symmetries)
     where = ", ".join(f"{axis}={n}" for axis, n in small.sizes.items())
     families = lower(architecture, symmetries, small)
     chosen = choose(metric, families, small.num_parameters)
@@ -155,7 +155,7 @@ def _witness(defect: Defect, network: Network) -> Witness:
     )
 
 
-def _small(network: Network, metric: str, symmetries: Sequence[Symmetry]) -> Network:
+def _small(network: Network, symmetries: Sequence[Symmetry]) -> Network:
     """The network itself, or a smaller one whose families are settled in the same way."""
     if network.num_parameters <= _LARGEST:
         return network

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -30,6 +28,7 @@ from quotax.errors import ArchitectureError, GeometryError, MetricWarning, Symme
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry, lower
 from quotax.symmetry import Symmetry
+from quotax.telling import Teller
 from quotax.threads import one_thread
 
 _PROVED_AT_ONCE = 100_000
@@ -205,7 +204,7 @@ def derive(
 
     The determining equations are sampled at small widths (`sizes` replaces them) and solved for groups on every axis;
     what those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and
-    not found again. Progress is printed to standard error once two seconds have passed, or handed to `progress`.
+    not found again. Progress is handed to `progress`, or printed to standard error every two seconds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -217,7 +216,7 @@ def derive(
     _check_architecture(architecture, "derive")
     if ansatz not in ("linear", "affine", "quadratic", "full"):
         raise SymmetryError(f"`derive`: ansatz must be 'linear', 'affine', 'quadratic' or 'full', got {ansatz!r}.")
-    report = progress or _reporter()
+    tell = Teller(progress)
     for symmetry in declared:
         certificate = verify(architecture, symmetry, budget_seconds=budget_seconds, seed=seed)
         if not certificate:
@@ -238,7 +237,7 @@ def derive(
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,
-        progress=report,
+        progress=lambda line: tell(lambda seconds: line if progress else f"derive: {line}"),
         seed=seed,
     )
 
@@ -246,17 +245,6 @@ def derive(
 def _nothing(expression: sp.Expr) -> sp.Expr:
     """Zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it."""
     return sp.Mul(sp.S.Zero, expression, evaluate=False)
-
-
-def _reporter() -> Callable[[str], None]:
-    """Print to standard error what is being done, once it takes longer than two seconds."""
-    start = time.monotonic()
-
-    def report(line: str) -> None:
-        if time.monotonic() - start > 2.0:
-            print(f"derive: {line}", file=sys.stderr)
-
-    return report
 
 
 def quotient(
