@@ -339,7 +339,7 @@ def _reduced(function: Kernel) -> Kernel:
     return lambda params, x: function(x, axis=tuple(params["axes"]))
 
 
-def _most(function: Kernel) -> Kernel:
+def _most(function: np.ufunc) -> Kernel:
     def run(params: Params, x: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "f" or 0 not in [x.shape[k] for k in params["axes"]]:
             return function.reduce(x, axis=tuple(params["axes"]))

@@ -160,13 +160,13 @@ def seek(
     """
     flat, unravel = _raveler(base)
     tolerance = _tolerance(flat(base).dtype)
-    w, step, length, failed = flat(at_base(start)), None, 1.0, 0
+    w, length, failed = flat(at_base(start)), 1.0, 0
     seen: list[tuple[np.ndarray, np.ndarray]] = []
     best, size, count = (0 * w, None), np.inf, 0
     while True:
         e = end(unravel(w))
         there = flat(e)
-        left = np.inf
+        left, f = np.inf, None
         if np.all(np.isfinite(there)):
             gap = flat(align(e)) - there
             left = float(np.linalg.norm(gap) / max(np.linalg.norm(there), np.finfo(w.dtype).tiny))
@@ -182,8 +182,8 @@ def seek(
         patience(f"the end is at a relative distance of {size:.1e}")
         if size <= tolerance or failed > (12 if best[1] is not None else 20) or patience.over:
             break
-        step = _accelerated(*best, seen) if best[1] is not None else w
-        w = best[0] + length * step if best[1] is not None else w / 2
+        nearest, further = best
+        w = w / 2 if further is None else nearest + length * _accelerated(nearest, further, seen)
     found = at_base(unravel(best[0]))
     residual = jnp.asarray(size, w.dtype)
     return Log(found, residual, residual <= tolerance, jnp.asarray(max(count - 1, 0)))

@@ -31,7 +31,7 @@ class _Columns(NamedTuple):
     """The increments of the midpoint rule, how many there are, the extrapolated one and its error."""
 
     table: jax.Array
-    count: jax.Array
+    used: jax.Array
     change: jax.Array
     error: jax.Array
 
@@ -72,14 +72,14 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Reached, end: jax.A
         size = jax.lax.stop_gradient(goal * (scale + jnp.abs(y)))
 
         def column(found: _Columns) -> _Columns:
-            j = found.count
+            j = found.used
             table = found.table.at[j].set(midpoint(y, h, counts[j]))
             change = weights[j] @ table
             gap = jax.lax.stop_gradient(change - found.change) / jnp.where(size > 0, size, 1)
             error = jnp.where(j > 0, jnp.sqrt(jnp.mean(gap**2)), jnp.inf)
             return _Columns(table, j + 1, change, error)
 
-        unfinished = lambda found: (found.count <= last) & ~(found.error <= 1)
+        unfinished = lambda found: (found.used <= last) & ~(found.error <= 1)
         zeros = jnp.zeros((last + 1, y.size), dtype)
         nothing = _Columns(zeros, jnp.zeros((), int), jnp.zeros_like(y), jnp.asarray(jnp.inf, dtype))
         return jax.lax.while_loop(unfinished, column, nothing)
@@ -94,9 +94,9 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Reached, end: jax.A
         found = attempt(now.y, h)
         good = found.error <= 1
         # The step at which the last column but one would agree.
-        order = (2 * found.count - 1).astype(dtype)
+        order = (2 * found.used - 1).astype(dtype)
         ideal = 0.8 * jnp.where(found.error > 0, found.error, 1e-6) ** (-1 / order)
-        factor = jnp.where(found.count < last, jnp.maximum(ideal, 1.5), ideal)
+        factor = jnp.where(found.used < last, jnp.maximum(ideal, 1.5), ideal)
         longer = jnp.where(jnp.isfinite(factor), jnp.clip(factor, 0.1, 4), 0.1) * h
         # A last step that was cut short says little about the next.
         step = jnp.where(good & whole, jnp.maximum(now.step, longer), longer)
