@@ -9,9 +9,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
 from quotax.sharpness.problem.arguments import (
+    Key,
     check_ball,
     check_batch,
     check_choice,
@@ -65,8 +67,8 @@ class Measurement:
     per_layer: bool = False
     batch: Any = None
     microbatch: int | None = None
-    mesh: Any = None
-    key: Any = None
+    mesh: Mesh | None = None
+    key: Key = None
     representatives: int = 0
     spread_scale: float = 0.5
 
