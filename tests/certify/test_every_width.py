@@ -64,7 +64,7 @@ def test_fields_proved_for_every_width(row):
 
 
 @pytest.mark.parametrize("row", claims.FALSE_FIELDS, ids=label)
-def test_fields_refuted(row):
+def test_broken_fields_are_refuted(row):
     _, model, field = row
     assert qx.verify_field(model, field).status == "refuted"
 

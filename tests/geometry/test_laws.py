@@ -65,7 +65,7 @@ def pushed(space, params, g, v):
 
 
 @every_kind
-def test_projections(name):
+def test_projections_obey_their_laws(name):
     check_projections(name, "euclidean", jnp.float64)
 
 

@@ -159,7 +159,7 @@ def test_a_metric_of_ones_own():
 
 
 @pytest.mark.slow
-def test_verify_metric():
+def test_named_metrics_are_proved_or_refuted():
     scale = CASES["relu"].families[0]
     model = CASES["relu"].model
     for metric in ("invariant", "inv", "mix"):
@@ -467,7 +467,7 @@ def test_second_derivatives_through_the_canonical_representative(name):
     [("relu", "invariant"), ("relu", "mix")]
     + [pytest.param("linear", m, marks=pytest.mark.slow) for m in ("invariant", "pullback", "inv")],
 )
-def test_single_precision(name, metric):
+def test_float32_stays_and_is_accurate(name, metric):
     case = CASES[name]
     space = case.space(metric)
     params, u, v = (case.draw(i) for i in range(3))
