@@ -14,7 +14,7 @@ from quotax.report import table
 from quotax.report.demo import ATTENTION_SYMMETRIES, RELU_SYMMETRIES, attention_model, relu_network
 
 
-def test_version(capsys):
+def test_the_version_is_that_of_the_package(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["--version"])
     assert stopped.value.code == 0

@@ -32,7 +32,7 @@ class Unhosted(Exception):
     """A primitive that has no entry in the table, is used in a way that its entry does not know, or makes much."""
 
 
-class Step(NamedTuple):
+class Call(NamedTuple):
     """A call: where its arguments are, where its outputs go and of what types, whether it returns one by itself."""
 
     run: Kernel
@@ -48,7 +48,7 @@ class Hosted:
         """Every equation finds its function now, so that what cannot be hosted is known before anything runs."""
         self._arguments = len(closed.jaxpr.invars)
         self._start: list[Any] = [None] * self._arguments
-        self._steps: list[Step] = []
+        self._steps: list[Call] = []
         self._results = self._inlined(closed, list(range(self._arguments)))
         self._ends = _ends(self._steps, self._results)
 
@@ -69,7 +69,7 @@ class Hosted:
         ends = _ends(rest, self._results)
         return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]])
 
-    def _finished(self, steps: list[Step], ends: list[list[int]], values: list[Any]) -> list[Any]:
+    def _finished(self, steps: list[Call], ends: list[list[int]], values: list[Any]) -> list[Any]:
         for step, over in zip(steps, ends, strict=True):
             _take(step, values)
             for slot in over:
@@ -105,7 +105,7 @@ class Hosted:
         return [read(atom) for atom in jaxpr.outvars]
 
 
-def _ends(steps: list[Step], results: list[int]) -> list[list[int]]:
+def _ends(steps: list[Call], results: list[int]) -> list[list[int]]:
     """For each step the places that nobody reads after it."""
     kept, ends = set(results), []
     for step in reversed(steps):
@@ -115,13 +115,13 @@ def _ends(steps: list[Step], results: list[int]) -> list[list[int]]:
     return ends[::-1]
 
 
-def _take(step: Step, values: list[Any]) -> None:
+def _take(step: Call, values: list[Any]) -> None:
     outputs = step.run(*[values[slot] for slot in step.reads])
     for (slot, dtype), value in zip(step.writes, (outputs,) if step.alone else outputs, strict=True):
         values[slot] = value if value.dtype is dtype else value.astype(dtype)
 
 
-def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
+def _step(equation: Any, reads: list[int], outputs: list[int]) -> Call:
     name, params = equation.primitive.name, equation.params
     types: list[Any] = [variable.aval for variable in equation.outvars]
     writes = [(slot, aval.dtype) for slot, aval in zip(outputs, types, strict=True)]
@@ -132,7 +132,7 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Step:
     if name not in KERNELS:
         raise Unhosted(name)
     run = KERNELS[name](params, [a.aval for a in equation.invars], types[0])
-    return Step(run, reads, writes, not equation.primitive.multiple_results)
+    return Call(run, reads, writes, not equation.primitive.multiple_results)
 
 
 def _array(value: Any) -> np.ndarray:
@@ -258,7 +258,7 @@ def _reduced(function: Kernel) -> Kernel:
     return lambda params, x: function(x, axis=tuple(params["axes"]))
 
 
-def _most(function: Kernel) -> Kernel:
+def _most(function: np.ufunc) -> Kernel:
     def run(params: Params, x: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "f" or 0 not in [x.shape[k] for k in params["axes"]]:
             return function.reduce(x, axis=tuple(params["axes"]))

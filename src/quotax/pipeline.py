@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,7 +30,7 @@ from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
 from quotax.symmetry import Family, Symmetry
-from quotax.telling import Budget
+from quotax.telling import Budget, Teller
 from quotax.threads import one_thread
 
 _PROVED_AT_ONCE = 100_000
@@ -92,6 +91,14 @@ def verify_invariant(
     """Prove or refute that a function of the parameters is constant on orbits: `m(g . theta) = m(theta)`.
 
     `measure(params)` is a norm, a margin, a conserved quantity: JAX code on the parameters alone.
+
+    >>> import jax.numpy as jnp, quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> turn = qx.Symmetry("turn", qx.O("h"), {"W1": "g @ W1", "W2": "W2 @ g.T"})
+    >>> qx.verify_invariant(net, turn, lambda p: jnp.sum(p["W1"] ** 2)).status
+    'proved'
     """
     _check_architecture(architecture, "verify_invariant")
     return certify_measure(architecture, symmetry.bind(architecture.params), measure, **settings)
@@ -104,6 +111,14 @@ def verify_metric(
 
     `metric` is a name that `quotient` knows, or `metric(params, a, b)` in JAX, where `a` and `b` are trees like the
     parameters.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    >>> qx.verify_metric(net, scale, "euclidean").status, qx.verify_metric(net, scale, "invariant").status
+    ('refuted', 'proved')
     """
     _check_architecture(architecture, "verify_metric")
     if isinstance(metric, str) and metric in METRICS and metric != "euclidean":
@@ -120,7 +135,15 @@ def verify_metric(
 
 
 def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, seed: int = 0) -> Certificate:
-    """Prove or refute that the output does not change to first order along a vector field `field(params)`."""
+    """Prove or refute that the output does not change to first order along a vector field `field(params)`.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> qx.verify_field(net, lambda p: {"W1": p["W1"], "W2": -p["W2"]}).status
+    'proved'
+    """
     _check_architecture(architecture, "verify_field")
     return certify_field(architecture, lambda p, *xs: architecture.call(p, *xs, sizes={}), field, seed)
 
@@ -130,6 +153,14 @@ def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, outpu
 
     The symmetry's action may move real inputs by their names, and it moves `probe`, a vector with the axes `output`
     that is paired with the output: give the probe the inverse transpose of what moves the output.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> turn = qx.Symmetry("turn", qx.O("y"), {"W2": "g @ W2", "probe": "g @ probe"})
+    >>> qx.verify_equivariance(net, turn, output="y").status
+    'proved'
     """
     _check_architecture(architecture, "verify_equivariance")
     axes = tuple(tuple(int(f) if f.isdigit() else f for f in axis.split("*")) for axis in output.split())
@@ -144,6 +175,16 @@ def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
 
     Parameters that no symmetry moves, forms of symmetries that were not searched, primitives that no proof for every
     width passes, and families whose proof covers less than every width.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> print(qx.coverage([qx.Symmetry("only W1", qx.Permutation("x"), {"W1": "W1 @ g"})], net))
+    parameters that no symmetry moves: W2
+    forms that were not tried: linear, affine, quadratic
+    primitives without a law: none
+    proofs of less than every width: none
     """
     model = architecture if architecture is not None else getattr(found, "model", None)
     if model is None:
@@ -173,7 +214,7 @@ def derive(
     what those leave unexplained is looked for among all fields of the ansatz. `declared` symmetries are verified and
     not found again. A sized network is sampled at small widths too, and at its own where it accepts no others.
     `budget_seconds` is for the whole call: what was not looked at when it ends is in `found.unsearched`. Progress is
-    printed to standard error once two seconds have passed, or handed to `progress`.
+    handed to `progress`, or printed to standard error every two seconds.
 
     >>> import jax, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -189,7 +230,7 @@ def derive(
         raise SymmetryError(f"`derive`: budget_seconds must be a positive number of seconds, got {budget_seconds!r}.")
     if ansatz not in ("linear", "affine", "quadratic", "full"):
         raise SymmetryError(f"`derive`: ansatz must be 'linear', 'affine', 'quadratic' or 'full', got {ansatz!r}.")
-    report, budget = progress or _reporter(), Budget(budget_seconds)
+    tell, budget = Teller(progress), Budget(budget_seconds)
     for symmetry in declared:
         certificate = verify(architecture, symmetry, budget_seconds=min(_PROOF, budget.left), seed=seed)
         if not certificate:
@@ -201,27 +242,28 @@ def derive(
         listed = [sizes] if isinstance(sizes, Mapping) else list(sizes)
         call = f"derive({architecture.name}, sizes=...)"
         widths = [architecture.check_sizes(s, required=architecture.axis_names, call=call) for s in listed]
-    bounded = lambda: {"budget_seconds": min(_PROOF, budget.left)}
+    seconds = lambda: min(_PROOF, budget.left)
 
     def prove(symmetry: Symmetry) -> Certificate:
-        action, settings = symmetry.bind(architecture.params), {"seed": seed, "reasons": False}
+        action = symmetry.bind(architecture.params)
+        decide = functools.partial(certify, architecture, action, seed=seed, reasons=False)
         try:
-            return certify(architecture, action, **settings, **bounded())
+            return decide(budget_seconds=seconds())
         except ArchitectureError:
             if own is None:
                 raise
             # the model accepts no small sizes
-            return certify(architecture, action, sizes=[completed(architecture, own)], **settings, **bounded())
+            return decide(sizes=[completed(architecture, own)], budget_seconds=seconds())
 
     return derive_symmetries(
         architecture,
         prove,
-        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], **bounded())),
+        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], seconds())),
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,
         own=own,
-        progress=report,
+        progress=lambda line: tell(lambda seconds: line if progress else f"derive: {line}"),
         seed=seed,
         budget=budget,
     )
@@ -230,17 +272,6 @@ def derive(
 def _nothing(expression: sp.Expr) -> sp.Expr:
     """Zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it."""
     return sp.Mul(sp.S.Zero, expression, evaluate=False)
-
-
-def _reporter() -> Callable[[str], None]:
-    """Print to standard error what is being done, once it takes longer than two seconds."""
-    start = time.monotonic()
-
-    def report(line: str) -> None:
-        if time.monotonic() - start > 2.0:
-            print(f"derive: {line}", file=sys.stderr)
-
-    return report
 
 
 def quotient(
@@ -263,6 +294,15 @@ def quotient(
     does so for orthogonal actions and shifts only, and warns otherwise. `"pullback"` is the metric of the balanced
     representatives; `"inv"` and `"mix"` are those of two-factor blocks; a function `metric(params, a, b)` is your own.
     `space.metric_certificate` says whether the metric is invariant, and why.
+
+    >>> import quotax as qx
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> linear = qx.Symmetry("linear", qx.GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    >>> space = qx.quotient(net.at(x=3, h=2, y=1), linear, metric="invariant")
+    >>> space.dim, space.fiber_dim, space.metric_certificate.status
+    (4, 4, 'proved')
     """
     if not isinstance(network, Network):
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""

@@ -4,29 +4,15 @@ Most are `D(b, c, n)` on two vectors of one axis, in a table with the actions th
 some nearly. Nothing here says which; float64 does. `n` holds the numbers of a claim: thresholds, moduli, coefficients.
 """
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from tables import table
 
 import quotax as qx
 
-
-def load(name):
-    """A module of tests/certify."""
-    path = Path(__file__).parents[1] / "certify" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-gated, claims = load("gated"), load("claims")
+gated, claims = table("certify.gated"), table("certify.claims")
 S = qx.Symmetry
 
 

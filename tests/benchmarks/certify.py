@@ -1,20 +1,11 @@
 """How long proofs take: `python tests/benchmarks/certify.py`. Prints seconds for each model, tracing and all."""
 
-import importlib.util
 import time
-from pathlib import Path
 
 import jax
+from tables import table
 
 import quotax as qx
-
-
-def load():
-    path = Path(__file__).parents[1] / "certify" / "claims.py"
-    spec = importlib.util.spec_from_file_location("claims", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def timed(label, limit, jobs):
@@ -31,7 +22,7 @@ def timed(label, limit, jobs):
 
 def main():
     jax.config.update("jax_enable_x64", True)
-    claims = load()
+    claims = table("certify.claims")
     qx.verify(*claims.TRUE[0][1:])  # imports and first compilations
     rows = {name: (model, symmetry) for name, model, symmetry in claims.TRUE}
     two_layers = [

@@ -6,29 +6,17 @@ Run `python tests/benchmarks/derive.py` (all rows and the twelve-block decoder: 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
-import pathlib
-import sys
 import time
 
 import sympy as sp
 from memory import peak
+from tables import table
 
 import quotax as qx
 
 LIMITS = {"attention": 10, "attention biases": 10, "grouped query": 10, "multi query": 10, "rope": 10, "decoder": 30}
 """Seconds; every other row has three."""
-
-
-def rows_module():
-    """The architectures of the test suite."""
-    path = pathlib.Path(__file__).parents[1] / "derive" / "rows.py"
-    spec = importlib.util.spec_from_file_location("quotax_rows", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["quotax_rows"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def sympy_route(model, sizes):
@@ -59,7 +47,7 @@ def main():
     parser.add_argument("--blocks", type=int, default=0, help="also a decoder of this many blocks")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     arguments = parser.parse_args()
-    module = rows_module()
+    module = table("derive.rows")
     total = 0.0
     polynomial = {"linear", "linear wide-narrow", "u*v", "u^2-v^2", "tied", "cube", "lora"}
     print(f"{'row':24}{'derive':>9}{'limit':>7}{'audit':>9}{'SymPy':>9}  orbit")

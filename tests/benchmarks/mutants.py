@@ -8,15 +8,14 @@ sizes of its own. A "proved" that is numerically false, or a "refuted" that is n
 
 import argparse
 import collections
-import importlib.util
 import random
 import re
 import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tables import table
 
 import quotax as qx
 from quotax.errors import QuotaxError
@@ -24,14 +23,6 @@ from quotax.lower import lower_action
 from quotax.trees import nest
 
 FALSE_ABOVE, TRUE_BELOW = 1e-6, 1e-9
-
-
-def load():
-    path = Path(__file__).parents[1] / "certify" / "claims.py"
-    spec = importlib.util.spec_from_file_location("claims", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # --- what numbers say
@@ -203,7 +194,7 @@ def main():
     parser.add_argument("--show", action="store_true", help="print every undecided mutant")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    claims = load()
+    claims = table("certify.claims")
     source, rng = random.Random(options.seed), np.random.default_rng(options.seed)
     fixed = list(model_mutants(claims))
     source.shuffle(fixed)

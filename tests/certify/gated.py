@@ -9,12 +9,9 @@ floating-point casts read away. Nothing of the prover is used; the action is run
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,17 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import quotax as qx
+from certify.in_numpy import Program
 from quotax.artifacts import ArraySpec
 from quotax.lower import lower_action
 from quotax.trees import nest
-
-_spec = importlib.util.spec_from_file_location("in_numpy", Path(__file__).with_name("in_numpy.py"))
-assert _spec is not None
-assert _spec.loader is not None
-in_numpy = importlib.util.module_from_spec(_spec)
-sys.modules["in_numpy"] = in_numpy
-_spec.loader.exec_module(in_numpy)
-Program = in_numpy.Program
 
 Sizes = dict[str, int]
 

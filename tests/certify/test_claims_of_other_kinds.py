@@ -36,7 +36,7 @@ def mixed(p, a, b):
     return jnp.trace(inner[0] @ a["W2"].T @ b["W2"]) + jnp.trace(inner[1] @ a["W1"] @ b["W1"].T)
 
 
-def test_metrics():
+def test_a_metric_is_proved_invariant_or_refuted():
     assert qx.verify_metric(linear, ROTATE, "euclidean").scope == "every width"
     assert qx.verify_metric(linear, GENERAL, "euclidean").status == "refuted"
     assert qx.verify_metric(linear, GENERAL, mixed).scope == "every width"
@@ -46,7 +46,7 @@ def test_metrics():
         qx.verify_metric(linear, ROTATE, "other")
 
 
-def test_measures():
+def test_a_measure_is_proved_invariant_or_refuted():
     assert qx.verify_invariant(linear, GENERAL, balance).scope == "every width"
     norm = qx.verify_invariant(linear, GENERAL, lambda p: sum(jnp.sum(v**2) for v in p.values()))
     assert norm.status == "refuted"
@@ -65,7 +65,7 @@ def test_weight_decay_breaks_a_group_to_a_subgroup():
     assert qx.verify(loss, qx.Symmetry("o", qx.O("h"), dict(GENERAL.action))).scope == "every width"
 
 
-def test_fields():
+def test_a_field_is_proved_to_leave_the_output_or_refuted():
     def good(p):
         return {"W1": p["W1"], "W2": -p["W2"]}
 
@@ -82,7 +82,7 @@ def test_fields():
     assert certificate.status == "proved"
 
 
-def test_equivariance():
+def test_equivariance_is_proved_or_refuted():
     @qx.architecture(params={"a": ""}, inputs={"x": "n d"})
     def centred(p, x):
         return p["a"] * (x - x.mean(0))
@@ -95,7 +95,7 @@ def test_equivariance():
     assert qx.verify_equivariance(centred, order, output="n d").scope == "every width"
 
 
-def test_coverage():
+def test_coverage_names_what_is_not_moved():
     found = qx.coverage([SCALE], relu)
     assert found.unmoved == ()
     assert found.lawless == ()

@@ -4,9 +4,6 @@ Each claim has its truth from float64 with its gate open (`gated.Claim.truth`), 
 table to that. A false verdict never passes. Where "undecided" passes beside the right verdict, the row says so.
 """
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -15,11 +12,7 @@ import pytest
 from jax import lax
 
 import quotax as qx
-
-_spec = importlib.util.spec_from_file_location("gated", Path(__file__).with_name("gated.py"))
-gated = sys.modules.setdefault("gated", importlib.util.module_from_spec(_spec))
-if not hasattr(gated, "Claim"):
-    _spec.loader.exec_module(gated)
+from certify import gated
 
 S = qx.Symmetry
 B, BC, AB = {"b": "h"}, {"b": "h", "c": "h"}, {"a": "k", "b": "h"}

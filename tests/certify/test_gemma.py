@@ -60,7 +60,7 @@ def gemma(dtype):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("name", CLAIMS)
-def test_gemma(name, dtype):
+def test_claims_about_gemma_are_proved_and_broken_ones_refuted(name, dtype):
     group, action, holds = CLAIMS[name]
     certificate = qx.verify(gemma(dtype), qx.Symmetry(name, group, action), sizes=SIZES)
     assert certificate.status == ("proved" if holds else "refuted"), certificate

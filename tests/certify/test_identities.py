@@ -239,7 +239,7 @@ def attention(tokens, query, key, value, output, causal=True):
 
 
 @pytest.mark.parametrize(("tokens", "causal"), [(2, True), pytest.param(3, True, marks=pytest.mark.slow), (3, False)])
-def test_attention_head(tokens, causal):
+def test_attention_is_invariant_under_changes_of_basis(tokens, causal):
     query, key, value, output = (entries(n, 2, 2) for n in "QKVO")
     m, n = entries("g", 2, 2), entries("h", 2, 2)
     reference = attention(tokens, query, key, value, output, causal)
@@ -286,7 +286,7 @@ def batch_norm(weight, bias, epsilon, gain, shift, output, batch=3):
     return [sum(output[j] * columns[j][i] for j in range(2)) for i in range(batch)]
 
 
-def test_batch_norm():
+def test_batch_norm_is_invariant_under_scales_without_smoothing():
     weight, rest = entries("W", 2, 2), (entries("a", 2, 1), entries("h", 2, 1), entries("V", 2, 1))
     bias, shift, scale = entries("b", 2, 1), entries("s", 2, 1), positive_diagonal("c", 2)
     small = sp.Rational(1, 1000)
@@ -327,7 +327,7 @@ def gated(activation, gate, linear, readout):
     return list(readout * sp.Matrix([activation(a[i]) * b[i] for i in range(2)]))
 
 
-def test_gated_units():
+def test_gated_units_scale_by_their_linear_half_alone():
     gate, linear, readout = (entries(n, 2, 2) for n in "GLR")
     real = sp.diag(*sp.symbols("r0:2", real=True))
 
@@ -357,7 +357,7 @@ def test_quadratic_units_under_an_indefinite_rotation():
     assert not prove_equal(value(turn * weight), value(weight))
 
 
-def test_recurrences():
+def test_recurrences_are_invariant_where_their_activation_allows():
     data, inner, outer, readout = entries("x", 3, 2), entries("H", 2, 2), entries("U", 2, 2), entries("R", 1, 2)
     scale = positive_diagonal("c", 2)
 

@@ -1,28 +1,10 @@
-"""The rows as a module that test files and the benchmark import, and each derivation once in a session."""
+"""Each derivation once in a session."""
 
 from __future__ import annotations
-
-import importlib.util
-import pathlib
-import sys
 
 import pytest
 
 import quotax as qx
-
-
-def _load() -> None:
-    """Tests are imported by file (`--import-mode=importlib`), so a module they share needs a name of its own."""
-    spec = importlib.util.spec_from_file_location("quotax_rows", pathlib.Path(__file__).with_name("rows.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["quotax_rows"] = module
-    spec.loader.exec_module(module)
-
-
-if "quotax_rows" not in sys.modules:
-    _load()
 
 
 @pytest.fixture(scope="session")

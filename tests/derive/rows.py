@@ -1,4 +1,4 @@
-"""The architectures of mathematics.md's table, declared here once, with what theory says of each."""
+"""Architectures, declared here once, with what theory says of the symmetries of each."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quotax_rows import ROWS, rms_norm  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS, rms_norm
 from quotax.derive.candidates.unnamed import FieldFamily
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.points.float_model import FloatModel

@@ -9,9 +9,9 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quotax_rows import ROWS
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.vector_fields import dimensions, fields_at
 

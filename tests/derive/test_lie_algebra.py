@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 import sympy as sp
-from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.found.lie_algebra import structure
 from quotax.errors import SymmetryError
 
@@ -30,7 +30,7 @@ def model(name):
         ("softmax", {"x": 3, "y": 3}, (3, 3, 0, 0, 0)),  # translations
     ],
 )
-def test_known_algebras(name, sizes, numbers, derived):
+def test_algebras_have_the_numbers_that_theory_says(name, sizes, numbers, derived):
     algebra = derived(model(name)).structure(**sizes)
     assert algebra.closed
     found = (algebra.dimension, algebra.centre, algebra.derived, algebra.semisimple, algebra.killing_rank)

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quotax_rows import attend, rms_norm
 
 import quotax as qx
+from derive.rows import attend, rms_norm
 
 
 def quiet(model, **options):

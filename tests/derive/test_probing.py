@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions
 from quotax.errors import SymmetryError

@@ -1,12 +1,12 @@
-"""Every row of the table in mathematics.md section 1: the four numbers of its example, and its orbit's formula."""
+"""Every row of the table of architectures: the four numbers of its example, and its orbit's formula."""
 
 from __future__ import annotations
 
 import pytest
 import sympy as sp
-from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.found.dimensions import axis_symbol
 
 params = [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]

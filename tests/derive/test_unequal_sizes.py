@@ -7,9 +7,9 @@ import itertools
 import jax
 import jax.numpy as jnp
 import pytest
-from quotax_rows import ROWS  # tests/derive/rows.py: see conftest.py
 
 import quotax as qx
+from derive.rows import ROWS
 from quotax.derive.sampling.small_sizes import small_sizes
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import coinciding, unequal

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import quotax as qx
+from geometry.metrics.test_absorption import FAMILIES, NET
 from geometry.table import CASES, certificates
-from geometry.test_absorption import FAMILIES, NET
 from sharpness.orbits import conditioned, orbit
 
 S = qx.Symmetry

@@ -65,7 +65,7 @@ def pushed(space, params, g, v):
 
 
 @every_kind
-def test_projections(name):
+def test_projections_obey_their_laws(name):
     check_projections(name, "euclidean", jnp.float64)
 
 
@@ -179,7 +179,7 @@ def test_submersion_after_lift_is_the_identity(name):
 # --- geodesics
 
 
-# Hamilton's equations, and those of canonical representatives; each in detail in test_geodesics.py.
+# Hamilton's equations, and those of canonical representatives; each in detail in paths/test_geodesics.py.
 FOLLOWED = ("exp", "layer norm")
 
 

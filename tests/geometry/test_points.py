@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from geometry.metrics.test_absorption import FAMILIES, NET
+from geometry.paths.test_geodesics import PRODUCT, gap, parts_of
 from geometry.table import CASES
-from geometry.test_absorption import FAMILIES, NET
-from geometry.test_geodesics import PRODUCT, gap, parts_of
 from quotax import quotient
 from quotax.geometry.memory import Memory
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach

@@ -235,7 +235,7 @@ def test_the_table_knows_every_top_level_name():
 
 
 @pytest.mark.parametrize(("name", "args", "kwargs", "oracle"), TABLE, ids=[f"{i}-{r[0]}" for i, r in enumerate(TABLE)])
-def test_numpy_semantics(name, args, kwargs, oracle):
+def test_functions_agree_with_numpy(name, args, kwargs, oracle):
     expected = (oracle or getattr(np, name))(*args, **kwargs)
     _compare(getattr(gs, name)(*args, **kwargs), expected)
 
@@ -316,7 +316,7 @@ def test_float32_stays_float32():
         assert function(square).dtype == jax.eval_shape(function, square).dtype == np.float32
 
 
-def test_predicates():
+def test_predicates_tell_kinds_of_arrays_apart():
     assert gs.is_array(jnp.ones(2))
     assert gs.is_array(np.ones(2))
     assert not gs.is_array([1.0])
@@ -336,7 +336,7 @@ def test_predicates():
         (lambda: gs.assignment(jnp.ones(4), [1.0, 2.0], [0, 1, 2]), "2 values for 3 indices"),
     ],
 )
-def test_refusals(call, message):
+def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

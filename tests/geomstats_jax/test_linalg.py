@@ -34,7 +34,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("matrix", [SPD, GENERAL, MULTIPLE, HERMITIAN], ids=["spd", "general", "multiple", "hermitian"])
-def test_matrix_functions(name, matrix):
+def test_matrix_functions_agree_with_scipy(name, matrix):
     function, oracle = FUNCTIONS[name]
     np.testing.assert_allclose(function(matrix), oracle(matrix), atol=1e-12)
 
@@ -91,7 +91,7 @@ def test_square_root_of_a_singular_matrix():
 @pytest.mark.parametrize(
     ("a", "b"), [(SPD, SPD), (SPD, MULTIPLE), (GENERAL, SPD), (GENERAL, GENERAL), (HERMITIAN, SPD)]
 )
-def test_sylvester(a, b):
+def test_sylvester_solutions_agree_with_scipy(a, b):
     expected = scipy.linalg.solve_sylvester(a, b, X)
     np.testing.assert_allclose(gs.linalg.solve_sylvester(a, b, X), expected, atol=1e-12)
     np.testing.assert_allclose(jax.jit(gs.linalg.solve_sylvester)(a, b, X), expected, atol=1e-12)
@@ -132,7 +132,7 @@ def test_derivative_of_sylvester_in_all_arguments():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_nearest_rotation(sign):
+def test_no_rotation_is_nearer_than_the_nearest(sign):
     matrix = sign * GENERAL[:3, :3]
     rotation = nearest_rotation(matrix)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-14)
@@ -185,14 +185,14 @@ def test_solve_with_a_batch_of_matrices():
     np.testing.assert_allclose(gs.linalg.solve(BATCH, X[0]), expected, atol=1e-12)
 
 
-def test_eigen_decompositions():
+def test_eigenvectors_put_the_matrix_together_again():
     values, vectors = gs.linalg.eigh(SPD)
     np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, SPD, atol=1e-13)
     values, vectors = gs.linalg.eig(GENERAL)
     np.testing.assert_allclose(GENERAL @ vectors, vectors * values, atol=1e-13)
 
 
-def test_positive_definiteness():
+def test_positive_definiteness_is_told_by_the_eigenvalues():
     assert gs.linalg.is_single_matrix_pd(SPD) is True
     assert gs.linalg.is_single_matrix_pd(-SPD) is False
     assert gs.linalg.is_single_matrix_pd(np.ones((2, 3))) is False

@@ -41,7 +41,7 @@ def test_all_results_are_compared(both):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_backends_agree(both, name):
+def test_jax_and_numpy_agree(both, name):
     assert np.all(np.isfinite(both[0][name]))
     np.testing.assert_allclose(both[0][name], both[1][name], atol=1e-8, rtol=1e-8)
 

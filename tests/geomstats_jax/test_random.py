@@ -38,7 +38,7 @@ def test_shapes_and_dtypes():
     assert isinstance(gs.random.rand(2), jax.Array)
 
 
-def test_choice():
+def test_choices_are_rows_by_their_probabilities():
     points = np.arange(12.0).reshape(4, 3)
     gs.random.seed(1)
     chosen = gs.random.choice(points, 3, replace=False)

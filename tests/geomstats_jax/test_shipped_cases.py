@@ -1,28 +1,14 @@
 """geomstats' own test cases of bundles and metrics, on built-in quotients: the backend and the harness at once."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
+from geomstats_jax import harness
 from quotax.geomstats_jax import activate
 from quotax.geomstats_jax.corrections import ONeillCurvature
 
 pytestmark = pytest.mark.slow
 
 gs = activate()
-
-
-def _harness():
-    specification = importlib.util.spec_from_file_location("geomstats_harness", Path(__file__).with_name("harness.py"))
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["geomstats_harness"] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-harness = _harness()
 random = harness.load("geomstats.test.random")
 
 

@@ -45,7 +45,7 @@ HEAD = arrays(Wq="k x", Wk="k x", Wv="k x", Wo="x k")
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_attention(agrees: Check, causal: bool) -> None:
+def test_attention_is_read_as_jax_runs_it(agrees: Check, causal: bool) -> None:
     """Attention with and without a causal mask of -inf."""
     agrees(lambda p, x: attention(p, x, causal), HEAD, arrays(x="t x"), {"k": 2, "x": 2, "t": 3}, draws=2)
 
@@ -71,12 +71,12 @@ def rope_split(a: Any) -> Any:
 
 
 @pytest.mark.parametrize("turn", [rope_interleaved, rope_split])
-def test_rope(agrees: Check, turn: Callable[[Any], Any]) -> None:
+def test_rotary_positions_are_read_as_jax_runs_them(agrees: Check, turn: Callable[[Any], Any]) -> None:
     """Rotary positions in both layouts."""
     agrees(lambda p, x: attention(p, x, True, turn), HEAD, arrays(x="t x"), {"k": 4, "x": 2, "t": 3}, draws=1)
 
 
-def test_grouped_heads(agrees: Check) -> None:
+def test_grouped_heads_are_read_as_jax_runs_them(agrees: Check) -> None:
     """Grouped-query attention: heads share keys and values, by einsum over an axis that fuses head and channel."""
 
     def model(p: Any, x: Any) -> Any:
@@ -112,7 +112,7 @@ def normalised(z: Any, axis: int, centre: bool, eps: float) -> Any:
 @pytest.mark.parametrize(
     ("axis", "centre", "eps"), [(0, True, 0.0), (0, True, 1e-5), (-1, True, 1e-5), (-1, False, 1e-6)]
 )
-def test_norms(agrees: Check, axis: int, centre: bool, eps: float) -> None:
+def test_norms_are_read_as_jax_runs_them(agrees: Check, axis: int, centre: bool, eps: float) -> None:
     """Batch, layer and RMS norm of a linear map with gain and bias."""
     agrees(
         lambda p, x: p["g"] * normalised(x @ p["W"].T + p["b"], axis, centre, eps) + p["c"],
@@ -122,7 +122,7 @@ def test_norms(agrees: Check, axis: int, centre: bool, eps: float) -> None:
     )
 
 
-def test_relu_rnn(agrees: Check) -> None:
+def test_a_relu_recurrence_is_read_as_jax_runs_it(agrees: Check) -> None:
     """A ReLU recurrence, unrolled at the traced length."""
 
     def model(p: Any, x: Any) -> Any:
@@ -135,7 +135,7 @@ def test_relu_rnn(agrees: Check) -> None:
     agrees(model, arrays(U="h h", W="h x", b="h", O="y h"), arrays(x="t x"), {"h": 2, "x": 2, "y": 1, "t": 3})
 
 
-def test_lstm(agrees: Check) -> None:
+def test_an_lstm_is_read_as_jax_runs_it(agrees: Check) -> None:
     """An LSTM whose four gates share one matrix."""
 
     def model(p: Any, x: Any) -> Any:
@@ -151,7 +151,7 @@ def test_lstm(agrees: Check) -> None:
     agrees(model, arrays(**{"cell/W": "8 z", "cell/b": "8"}), arrays(x="t x"), {"z": 3, "x": 1, "t": 3}, draws=1)
 
 
-def test_state_space(agrees: Check) -> None:
+def test_a_state_space_model_is_read_as_jax_runs_it(agrees: Check) -> None:
     """A linear state-space model."""
 
     def model(p: Any, x: Any) -> Any:

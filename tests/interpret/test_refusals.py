@@ -65,7 +65,7 @@ def test_place_is_the_users_line() -> None:
     assert f"test_refusals.py:{line} (in `test_place_is_the_users_line.<locals>.model`)" in refusal(model)
 
 
-def test_token_bits() -> None:
+def test_bits_of_tokens_are_refused() -> None:
     """Bitwise operations on tokens are refused."""
     assert "works on the bits of integers" in refusal(lambda t: t & 1, (ArraySpec("t", (("n",),), "tokens", 3),))
 
@@ -91,7 +91,7 @@ def test_names_that_collide() -> None:
         trace(lambda p: p, (ArraySpec("a/b", ()), ArraySpec("a", ())), (), {})
 
 
-def test_missing_size() -> None:
+def test_an_axis_without_a_size_is_named() -> None:
     """An axis without a size is named."""
     with pytest.raises(ArchitectureError, match="no size for axis 'n' of 'x'"):
         trace(lambda p, x: x, (), (SQUARE,), {"m": 2})

@@ -46,7 +46,7 @@ def test_symbols_come_back_by_array() -> None:
     assert outputs[0][0] == 2 * symbols["layer/W"][0]
 
 
-def test_forms() -> None:
+def test_formulas_have_their_simplest_form() -> None:
     """ReLU is Max(0, z), leaky ReLU has slope 1/100, floats are the simplest rationals, integer powers stay powers."""
     assert read(jax.nn.relu, SCALAR)[()] == sp.Max(0, a)
     leaky = read(jax.nn.leaky_relu, SCALAR)[()]

@@ -1,8 +1,5 @@
 """Proofs of the table of claims as data, and the numbers that every image of a proof has to have."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +15,6 @@ from quotax.kernel.data import _Decoder, encode
 from quotax.kernel.polynomials import slot
 from quotax.kernel.proof import Proof
 from quotax.kernel.sizes import Size
-
-
-def table():
-    """The table of claims, loaded once for all tests."""
-    if "claims" not in sys.modules:
-        path = Path(__file__).parents[1] / "certify" / "claims.py"
-        spec = importlib.util.spec_from_file_location("claims", path)
-        sys.modules["claims"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["claims"])
-    return sys.modules["claims"]
 
 
 class Stated(NamedTuple):

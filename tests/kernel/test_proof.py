@@ -12,8 +12,9 @@ import pytest
 import sympy as sp
 
 import quotax as qx
+from certify import claims
 from kernel.evaluation import Numbers
-from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
+from kernel.proofs import Recorded, derived, replayed, small, stated, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel import indices as ix
@@ -26,8 +27,7 @@ from quotax.kernel.proof import Proof, Refused, Step
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
-CLAIMS = table()
-ROWS = {row[0]: row for row in CLAIMS.TRUE}
+ROWS = {row[0]: row for row in claims.TRUE}
 DOZEN = (
     "linear GL", "ReLU scaling", "abs permutation", "tanh flips", "sigmoid flips", "exp with a bias", "softmax rows",
     "log softmax bias", "batch norm scale", "RMS norm O", "ReLU RNN", "state space GL", "attention queries and keys",
@@ -62,14 +62,14 @@ def test_every_image_is_the_value_at_the_moved_parameters(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", [r for r in CLAIMS.TRUE + CLAIMS.FALSE if "decoder" not in r[0]], ids=lambda r: r[0])
+@pytest.mark.parametrize("row", [r for r in claims.TRUE + claims.FALSE if "decoder" not in r[0]], ids=lambda r: r[0])
 def test_every_image_of_every_claim_is_its_value(row):
     """Of broken twins too: their steps are sound up to the end."""
     try:
         what, steps, _ = derived(row)
     except Refused:
         return
-    assert replayed(what, steps) is (row in CLAIMS.TRUE)
+    assert replayed(what, steps) is (row in claims.TRUE)
     for base in ((2, 3, 2, 1, 3, 2, 2, 3), (1, 2, 3, 2, 1, 2, 3, 1)):
         assert not wrong_images(Recorded.last, what, small(what.opening, base))
 
@@ -157,7 +157,7 @@ def test_many_corrupted_derivations(name):
 
 
 TWINS = [
-    (true, false) for false in CLAIMS.FALSE for true in CLAIMS.TRUE if true[1] is false[1] and "decoder" not in true[0]
+    (true, false) for false in claims.FALSE for true in claims.TRUE if true[1] is false[1] and "decoder" not in true[0]
 ]  # fmt: skip
 
 

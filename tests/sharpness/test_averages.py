@@ -100,7 +100,7 @@ def test_chunks_and_keys():
     assert other.value != whole.value
 
 
-def test_traces():
+def test_traces_are_those_of_the_restricted_hessian():
     A, b, space, N = restricted(2)
     full = trace(quadratic, jnp.zeros(14), batch=examples(A, b))
     assert (full.value, full.method, full.standard_error) == (pytest.approx(np.trace(A)), "exact", 0.0)
@@ -144,7 +144,7 @@ def test_the_scalar_case():
     assert straight.value == pytest.approx(1.92 + 1.6 * 1.2, rel=1e-9)
 
 
-def test_geodesic_averages():
+def test_averages_along_geodesics_are_their_closed_forms():
     # One unit direction: exactly two points, at f = 1.2 exp(+- sqrt(2) r).
     found = average_sharpness(product_loss, SCALAR, 0.2, space=Pairs("inv", 1), ball="geodesic", batch=ONE, samples=8)
     ends = 1.2 * np.exp(2**0.5 * np.array([0.2, -0.2]))
@@ -253,7 +253,7 @@ def test_linear_balls_need_affine_actions():
         (lambda: trace(3, jnp.ones(2)), "`quotax.trace` needs a function"),
     ],
 )
-def test_refusals(call, message):
+def test_bad_input_is_refused_in_the_words_of_the_call(call, message):
     with pytest.raises(SharpnessError) as error:
         call()
     assert message in str(error.value)

@@ -57,7 +57,7 @@ def weighted(p):
     ],
     ids=["subtree", "names", "predicate", "tree"],
 )
-def test_masks(mask, squares):
+def test_a_mask_holds_what_it_leaves_out(mask, squares):
     found = sharpness(weighted, TREE, 0.5, mask=mask)
     assert found.value == pytest.approx(0.5 * squares**0.5, rel=1e-6)
 
@@ -174,7 +174,7 @@ def test_a_ball_beyond_the_domain_is_searched_up_to_its_edge():
 
 
 @pytest.mark.slow
-def test_geodesics_matter():
+def test_straight_steps_end_elsewhere_than_geodesics():
     # Negative control: straight horizontal steps in the same metric end elsewhere.
     straight_steps = sharpness(product_loss, SCALAR, 0.1, space=Pairs("inv", 1), batch=ONE)
     assert abs(straight_steps.value - 0.2782466) > 1e-3
@@ -217,7 +217,7 @@ def _without(point, *names):
         ({"representatives": 2}, "needs space= with `act` and `random_element`"),
     ],
 )
-def test_refusals(settings, message):
+def test_bad_input_is_refused_in_the_words_of_the_call(settings, message):
     with pytest.raises(SharpnessError) as error:
         sharpness(product_loss, SCALAR, 0.1, batch=ONE, **settings)
     assert message in str(error.value)

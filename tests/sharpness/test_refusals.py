@@ -22,7 +22,7 @@ def total_of(p, batch):
 
 
 @pytest.mark.parametrize("radius", [0, -0.1, float("nan"), float("inf"), "0.1", None, True])
-def test_radius(radius):
+def test_a_radius_that_is_not_positive_is_refused(radius):
     with pytest.raises(SharpnessError, match=re.escape(f"radius= a positive finite number, got {radius!r}")):
         sharpness(total, P, radius)
 
@@ -38,12 +38,12 @@ def test_radius(radius):
         ({**P, "b": "text"}, "params['b'] is 'text'"),
     ],
 )
-def test_params(params, message):
+def test_params_that_are_no_finite_floats_are_refused(params, message):
     with pytest.raises(ParameterError, match=re.escape(message)):
         sharpness(total, params, 0.1)
 
 
-def test_inside_jit():
+def test_a_call_inside_jit_is_refused():
     with pytest.raises(ParameterError, match="called inside jit"):
         jax.jit(lambda p: sharpness(total, p, 0.1).value)(P)
 
@@ -58,7 +58,7 @@ def test_inside_jit():
         (total_of, "calls `loss(params)`, which `loss(p, batch)` does not accept"),
     ],
 )
-def test_loss(loss, message):
+def test_a_loss_that_returns_no_number_is_refused(loss, message):
     with pytest.raises(SharpnessError, match=re.escape(message)):
         sharpness(loss, P, 0.1)
 
@@ -75,7 +75,7 @@ def test_loss(loss, message):
         (None, 4, "microbatch=4 but no batch="),
     ],
 )
-def test_batch(batch, microbatch, message):
+def test_a_batch_that_does_not_fit_is_refused(batch, microbatch, message):
     with pytest.raises(SharpnessError, match=re.escape(message)):
         sharpness(total_of, P, 0.1, batch=batch, microbatch=microbatch)
 
@@ -89,7 +89,7 @@ def test_batch_for_a_loss_without_one():
     ("name", "value", "least"),
     [("steps", 0, 1), ("restarts", 0, 1), ("memory", 0, 1), ("curvature", -1, 0), ("steps", 2.0, 1)],
 )
-def test_effort(name, value, least):
+def test_an_effort_that_is_too_small_is_refused(name, value, least):
     with pytest.raises(SharpnessError, match=re.escape(f"{name}= a whole number, at least {least}, got {value}")):
         sharpness(total, P, 0.1, **{name: value})
 

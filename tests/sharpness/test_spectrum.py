@@ -145,7 +145,7 @@ def test_networks_in_chunks():
 
 
 @pytest.mark.slow
-def test_density():
+def test_the_density_has_the_shares_of_the_eigenvalues():
     values = np.concatenate([np.full(30, 1.0), np.full(60, 3.0), [10.0] * 10])
     A = with_spectrum(values)
     found = spectrum(quadratic, jnp.zeros(100), k=1, batch=examples(A, np.zeros(100)), density=True, probes=40)
@@ -157,7 +157,7 @@ def test_density():
     assert np.sum(density.smooth(grid, 0.2)) * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-6)
 
 
-def test_float32(strict_promotion):
+def test_float32_stays_and_is_accurate(strict_promotion):
     A, b, _ = problem(1, 60, "indefinite")
     batch = examples(A.astype(np.float32), b.astype(np.float32))
     found = spectrum(quadratic, jnp.zeros(60, jnp.float32), k=3, batch=batch)
@@ -180,7 +180,7 @@ def test_a_loss_that_is_no_number():
         ({"basis": 0}, "basis= a whole number, at least 1, got 0"),
     ],
 )
-def test_refusals(settings, message):
+def test_bad_input_is_refused_in_the_words_of_the_call(settings, message):
     with pytest.raises(SharpnessError) as error:
         spectrum(lambda p: jnp.sum(p**2), jnp.ones(3), **settings)
     assert message in str(error.value)

@@ -82,14 +82,14 @@ def test_profiles_in_other_balls():
         ([0.1], {"start": jnp.ones(3)}, "drop start="),
     ],
 )
-def test_profile_refusals(radii, settings, message):
+def test_bad_radii_and_settings_are_refused(radii, settings, message):
     with pytest.raises(SharpnessError) as error:
         profile(lambda p: jnp.sum(p**2), jnp.ones(3), radii, **settings)
     assert message in str(error.value)
 
 
 @pytest.mark.slow
-def test_comparison():
+def test_a_comparison_has_the_numbers_of_its_measures():
     def model(d, seed):
         rng = np.random.default_rng(seed)
         params = {"u": jnp.asarray(rng.uniform(0.7, 1.5, d)), "v": jnp.asarray(rng.uniform(0.7, 1.5, d))}
@@ -119,7 +119,7 @@ def test_comparison():
 # --- kinks
 
 
-def test_second_differences():
+def test_second_differences_tell_kinks_from_curvature():
     h = np.asarray(SCALES)
     smooth = [2 * h**2, 2 * h**2 + 30 * h**4, h**2 - h**4 + h**6, 2 - 2 * np.cos(h), 0 * h]
     sharp = [np.abs(h), 2 * h**2 + np.abs(h) / 10, 5 * np.maximum(h - 0.001, 0) + 0.01 * h**2]

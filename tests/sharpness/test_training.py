@@ -185,7 +185,7 @@ def test_low_precision_stays_what_it_is(strict_promotion):
     assert updates["a"].dtype == jnp.bfloat16
 
 
-def test_refusals():
+def test_bad_input_is_refused_in_the_words_of_the_call():
     params = jnp.ones(2)
     with pytest.raises(SharpnessError, match=r"`quotax.horizontal` needs a quotient with `at\(params\)`, got int"):
         horizontal(3)

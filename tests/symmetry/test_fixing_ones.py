@@ -127,13 +127,13 @@ def space(request):
     return qx.quotient(NETWORK, [ROTATE], request.param)
 
 
-def test_dimensions(space):
+def test_dimensions_are_those_of_theory(space):
     assert (space.fiber_dim, space.dim) == (3, NETWORK.num_parameters - 3)
     assert space.metric_certificate.status == "proved"
 
 
 @given(seed=st.integers(0, 1000))
-def test_projections(space, seed):
+def test_projections_are_idempotent_and_add_up(space, seed):
     params, v = arrays(seed), arrays(seed + 1)
     horizontal, vertical = space.horizontal(params, v), space.vertical(params, v)
     flat = lambda tree: np.concatenate([np.ravel(tree["W"]), np.ravel(tree["A"])])

@@ -37,7 +37,7 @@ CONTINUOUS = [group for group in GROUPS if group.continuous]
 
 @pytest.mark.parametrize("group", GROUPS, ids=repr)
 @given(seed=st.integers(0, 2**31))
-def test_axioms(group, seed):
+def test_elements_obey_the_axioms_of_a_group(group, seed):
     a, b, c = (group.random(jax.random.key(seed + i), SIZES, 0.5) for i in range(3))
     one = group.identity(SIZES)
     close = lambda left, right: np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)

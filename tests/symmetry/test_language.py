@@ -93,7 +93,7 @@ MEANING = {
 
 
 @pytest.mark.parametrize("case", MEANING)
-def test_meaning(case):
+def test_an_action_means_what_numpy_does(case):
     group, action, name, oracle = MEANING[case]
     params, g, moved = act(group, action)
     np.testing.assert_allclose(moved[name], oracle(params, g), rtol=1e-12, atol=1e-12)
@@ -134,7 +134,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refusals(case):
+def test_an_action_that_means_nothing_is_refused(case):
     action, message = REFUSED[case]
     with pytest.raises(qx.SymmetryError) as caught:
         qx.Symmetry("mine", qx.GL("h"), action).bind(SPECS)

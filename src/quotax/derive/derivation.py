@@ -8,7 +8,7 @@ import numpy as np
 
 from quotax.artifacts import Certificate, Model, sizes_text
 from quotax.derive.candidates.continuous import sample, search
-from quotax.derive.candidates.discrete import discrete
+from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
 from quotax.derive.found.audit import jacobian_rank

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 
 from quotax.geomstats_jax.dtypes import inexact
 
-Function = Callable[..., Any]
+Smooth = Callable[..., Any]
 
 
-def value_and_grad(func: Function, argnums: int | tuple[int, ...] = 0, point_ndims: Any = 1) -> Function:
+def value_and_grad(func: Smooth, argnums: int | tuple[int, ...] = 0, point_ndims: Any = 1) -> Smooth:
     """The value of a scalar function and its gradient, for points or batches of points.
 
     The value of a batch is a batch of values, each a function of its own point, so the gradient of their sum is the
@@ -47,7 +47,7 @@ def value_and_grad(func: Function, argnums: int | tuple[int, ...] = 0, point_ndi
     return value_and_grad_of
 
 
-def jacobian(func: Function) -> Function:
+def jacobian(func: Smooth) -> Smooth:
     """The Jacobian at one point: shape of the value, then shape of the point."""
 
     def jacobian_of(point: Any) -> jax.Array:
@@ -56,22 +56,22 @@ def jacobian(func: Function) -> Function:
     return jacobian_of
 
 
-def hessian(func: Function, func_out_ndim: int | None = 0) -> Function:
+def hessian(func: Smooth, func_out_ndim: int | None = 0) -> Smooth:
     """The Hessian at one point: shape of the value, then the shape of the point twice."""
     return jacobian(jacobian(func))
 
 
-def jacobian_vec(func: Function, point_ndim: int = 1) -> Function:
+def jacobian_vec(func: Smooth, point_ndim: int = 1) -> Smooth:
     """The Jacobian at points or batches of points."""
     return partial(_each, jacobian(func), point_ndim)
 
 
-def hessian_vec(func: Function, point_ndim: int = 1, func_out_ndim: int | None = 0) -> Function:
+def hessian_vec(func: Smooth, point_ndim: int = 1, func_out_ndim: int | None = 0) -> Smooth:
     """The Hessian at points or batches of points."""
     return partial(_each, hessian(func), point_ndim)
 
 
-def value_and_jacobian(func: Function, point_ndim: int = 1) -> Function:
+def value_and_jacobian(func: Smooth, point_ndim: int = 1) -> Smooth:
     """The value and the Jacobian at points or batches of points, in one evaluation."""
 
     def value_and_jacobian_of(point: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -85,12 +85,12 @@ def value_and_jacobian(func: Function, point_ndim: int = 1) -> Function:
     return partial(_each, value_and_jacobian_of, point_ndim)
 
 
-def jacobian_and_hessian(func: Function, func_out_ndim: int | None = 0, point_ndim: int = 1) -> Function:
+def jacobian_and_hessian(func: Smooth, func_out_ndim: int | None = 0, point_ndim: int = 1) -> Smooth:
     """The Jacobian and the Hessian at points or batches of points."""
     return value_and_jacobian(jacobian(func), point_ndim)
 
 
-def value_jacobian_and_hessian(func: Function, func_out_ndim: int | None = 0, point_ndim: int = 1) -> Function:
+def value_jacobian_and_hessian(func: Smooth, func_out_ndim: int | None = 0, point_ndim: int = 1) -> Smooth:
     """The value, the Jacobian and the Hessian at points or batches of points."""
 
     def all_three(point: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -99,14 +99,14 @@ def value_jacobian_and_hessian(func: Function, func_out_ndim: int | None = 0, po
     return partial(_each, all_three, point_ndim)
 
 
-def custom_gradient(*grad_funcs: Function) -> Callable[[Function], Function]:
+def custom_gradient(*grad_funcs: Smooth) -> Callable[[Smooth], Smooth]:
     r"""Declare the gradients of a scalar function, one function for each argument.
 
     The rule is $df = \sum_i \langle \mathrm{grad}_i, dx_i \rangle$, over the axes of a point, which serves forward and
     reverse mode. Arguments without a gradient function are constants.
     """
 
-    def decorator(func: Function) -> Function:
+    def decorator(func: Smooth) -> Smooth:
         def with_gradient(*args: Any, **kwargs: Any) -> Any:
             declared = jax.custom_jvp(lambda *points: inexact(func(*points, **kwargs)))
 
@@ -127,7 +127,7 @@ def custom_gradient(*grad_funcs: Function) -> Callable[[Function], Function]:
     return decorator
 
 
-def _each(function: Function, point_ndim: int, points: Any) -> Any:
+def _each(function: Smooth, point_ndim: int, points: Any) -> Any:
     points = inexact(points)
     batch = points.shape[: points.ndim - point_ndim]
     if not batch:

@@ -13,7 +13,7 @@ import numpy as np
 
 from quotax.geomstats_jax.dtypes import canonical, default_of
 
-Size = int | tuple[int, ...] | None
+Shape = int | tuple[int, ...] | None
 
 _generator = np.random.RandomState()
 
@@ -28,27 +28,27 @@ def rand(*size: int, dtype: Any = None) -> jax.Array:
     return _drawn(lambda: _generator.rand(*size), dtype)
 
 
-def uniform(low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: Any = None) -> jax.Array:
+def uniform(low: Any = 0.0, high: Any = 1.0, size: Shape = None, dtype: Any = None) -> jax.Array:
     """Uniform numbers in [low, high)."""
     return _drawn(lambda: _generator.uniform(np.asarray(low), np.asarray(high), size), dtype)
 
 
-def normal(loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None) -> jax.Array:
+def normal(loc: Any = 0.0, scale: Any = 1.0, size: Shape = None, dtype: Any = None) -> jax.Array:
     """Normal numbers with mean `loc` and standard deviation `scale`."""
     return _drawn(lambda: _generator.normal(np.asarray(loc), np.asarray(scale), size), dtype)
 
 
-def multivariate_normal(mean: Any, cov: Any, size: Size = None, dtype: Any = None) -> jax.Array:
+def multivariate_normal(mean: Any, cov: Any, size: Shape = None, dtype: Any = None) -> jax.Array:
     """Normal vectors with mean `mean` and covariance `cov`."""
     return _drawn(lambda: _generator.multivariate_normal(np.asarray(mean), np.asarray(cov), size), dtype)
 
 
-def randint(low: int, high: int | None = None, size: Size = None, dtype: Any = int) -> jax.Array:
+def randint(low: int, high: int | None = None, size: Shape = None, dtype: Any = int) -> jax.Array:
     """Integers in [low, high), or in [0, low) without `high`."""
     return jnp.asarray(_generator.randint(low, high, size), dtype=canonical(dtype))
 
 
-def choice(a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0) -> jax.Array:
+def choice(a: Any, size: Shape = None, replace: bool = True, p: Any = None, axis: int = 0) -> jax.Array:
     """Members of `a` along `axis` (of `arange(a)` for an integer), with probabilities `p`."""
     members = np.arange(a) if isinstance(a, int) else np.asarray(a)
     index = _generator.choice(members.shape[axis], size, replace, None if p is None else np.asarray(p))

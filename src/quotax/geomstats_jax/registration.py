@@ -8,7 +8,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def _forget_failed_import() -> None:
 
 
 @contextlib.contextmanager
-def _environment(variable: str, value: str) -> Iterator[None]:
+def _environment(variable: str, value: str) -> Generator[None]:
     before = os.environ.get(variable)
     os.environ[variable] = value
     try:
@@ -125,7 +125,7 @@ def _environment(variable: str, value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _unchanged_process() -> Iterator[None]:
+def _unchanged_process() -> Generator[None]:
     # geomstats calls `logging.basicConfig` and sets the root logger to INFO; its imports raise deprecation warnings.
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)

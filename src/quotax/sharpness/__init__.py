@@ -9,7 +9,7 @@ from quotax.sharpness.measures.profile import profile as profile
 from quotax.sharpness.measures.spectrum import Density as Density
 from quotax.sharpness.measures.spectrum import Spectrum as Spectrum
 from quotax.sharpness.measures.spectrum import spectrum as spectrum
-from quotax.sharpness.measures.trace import Trace as Trace
+from quotax.sharpness.measures.trace import TraceEstimate as TraceEstimate
 from quotax.sharpness.measures.trace import gradient_norm as gradient_norm
 from quotax.sharpness.measures.trace import trace as trace
 from quotax.sharpness.measures.worst_case import sharpness as sharpness

@@ -1,9 +1,5 @@
 """The sheet of a model, evaluated by brute force, is what JAX computes: how each primitive is written out."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,22 +7,12 @@ import pytest
 from jax import lax
 
 import quotax as qx
+from certify import claims
+from certify.test_primitives import CASES
 from kernel.evaluation import Numbers, output_array
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.kernel.sizes import Size
-
-
-def module(name):
-    path = Path(__file__).parents[2] / "certify" / f"{name}.py"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-claims, primitives = module("claims"), module("test_primitives")
 
 MODELS = list({id(row[1]): (row[0], row[1]) for row in claims.TRUE + claims.FALSE}.values())
 
@@ -125,12 +111,12 @@ SMOKE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SMOKE else [SLOW]) for n in primitives.CASES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SMOKE else [SLOW]) for n in CASES])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_primitive_is_written_out_as_it_computes(name):
     """Where every condition holds, and anywhere if the sheet takes nothing for granted."""
     read = 0
-    for f in primitives.CASES[name]:
+    for f in CASES[name]:
         model = architecture(f)
         opening = opening_of(model)
         if isinstance(opening, str):

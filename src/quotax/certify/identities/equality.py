@@ -26,7 +26,7 @@ from sympy.logic.boolalg import ITE, And, Boolean, BooleanFalse, BooleanTrue, No
 
 from quotax.certify.identities import functions, signs
 from quotax.certify.identities.common_parts import nodes, private_symbols, shared_nodes, symbols_of
-from quotax.certify.identities.tower_field import Field, Frac, Hints, Restart, Swollen, Undecided, small
+from quotax.certify.identities.tower_field import Frac, Hints, Restart, Swollen, TowerField, Undecided, small
 from quotax.elementwise import FUNCTIONS, Elementwise, formula
 
 NONZERO = "denominators are not zero"
@@ -147,11 +147,11 @@ def _compare(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
     return Equality(True, None, None, tuple(field.lemmas), assumptions)
 
 
-def _touches(field: Field) -> bool:
+def _touches(field: TowerField) -> bool:
     return any(not field.gcd(f, d).is_constant() for f, _ in field.zeros for d in field.inverted.values())
 
 
-def _residual(field: Field, difference: Frac) -> sp.Expr | str:
+def _residual(field: TowerField, difference: Frac) -> sp.Expr | str:
     if len(difference.n) + len(difference.d) > RESIDUAL_TERMS:
         return f"a numerator of {len(difference.n)} terms over {len(difference.d)} terms"
     field.deadline = time.monotonic() + RESIDUAL_SECONDS
@@ -170,7 +170,7 @@ class Walk:
         sides = [*firsts, *seconds]
         symbols = sorted(symbols_of(sides), key=lambda s: (str(s), sp.srepr(s)))
         infinity = [sp.Dummy("infinity", positive=True)] if any(n in (sp.oo, -sp.oo) for n in nodes(sides)) else []
-        self.field = Field([*symbols, *infinity], hints, deadline)
+        self.field = TowerField([*symbols, *infinity], hints, deadline)
         self._memo: dict[sp.Basic, Frac] = {s: self.field.symbol(i) for i, s in enumerate(symbols)}
         if infinity:
             self.field.infinite = self.field.generators[hints.towers + len(symbols)]

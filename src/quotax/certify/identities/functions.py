@@ -14,7 +14,7 @@ import sympy as sp
 from flint import fmpq
 
 from quotax.certify.identities.signs import Factored, absolute, factored, known_sign, selector
-from quotax.certify.identities.tower_field import Field, Frac, Generator, Poly, Sign, Undecided, small
+from quotax.certify.identities.tower_field import Frac, Generator, Poly, Sign, TowerField, Undecided, small
 
 EXP_SUM = "exp(a + b) = exp(a) exp(b)"
 EXP_INFINITE = "exp(-oo) = 0"
@@ -39,7 +39,7 @@ Condition = Callable[[Frac, str], None]
 # Exponential and logarithm ----------------------------------------------------------------------------------------
 
 
-def exponential(field: Field, value: Frac) -> Frac:
+def exponential(field: TowerField, value: Frac) -> Frac:
     """exp, through a basis over Q of all arguments met so far.
 
     An argument is reduced against the basis. What remains becomes a new member; the coefficients become powers, and
@@ -90,7 +90,7 @@ def exponential(field: Field, value: Frac) -> Frac:
 
 
 def _multiple(
-    field: Field, member: Poly, generators: list[Generator], coefficient: fmpq
+    field: TowerField, member: Poly, generators: list[Generator], coefficient: fmpq
 ) -> tuple[Generator, sp.Rational]:
     """The exponential of a multiple of a member of the basis, as a power of one of its generators."""
     number = sp.Rational(int(coefficient.p), int(coefficient.q))
@@ -102,7 +102,7 @@ def _multiple(
     return generators[-1], sp.Integer(1)
 
 
-def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
+def _without_logarithms(field: TowerField, value: Frac) -> tuple[Frac, Frac]:
     """Split c log|f| off a sum, returning the rest and the product of |f|^c."""
     rest, result = value.n, field.constant(1)
     for generator in field.used(value.n):
@@ -118,7 +118,7 @@ def _without_logarithms(field: Field, value: Frac) -> tuple[Frac, Frac]:
     return Frac(rest, value.d), result
 
 
-def logarithm(field: Field, value: Frac, defined: Condition) -> Frac:
+def logarithm(field: TowerField, value: Frac, defined: Condition) -> Frac:
     """Log z = sum of e_i log|f_i| over the factors of z, on the set where z > 0."""
     if not value.n:
         raise Undecided("log of an expression that is identically zero")
@@ -131,13 +131,13 @@ def logarithm(field: Field, value: Frac, defined: Condition) -> Frac:
     return _log_of_size(field, parts)
 
 
-def _log_of_size(field: Field, parts: Factored) -> Frac:
+def _log_of_size(field: TowerField, parts: Factored) -> Frac:
     terms = [(log_of_number(field, int(parts.content.p)), 1), (log_of_number(field, int(parts.content.q)), -1)]
     terms += [(log_absolute(field, f), power) for f, power, _ in parts.factors]
     return field.add(*(field.scale(term, power) for term, power in terms))
 
 
-def log_of_number(field: Field, number: int) -> Frac:
+def log_of_number(field: TowerField, number: int) -> Frac:
     """Log of a positive integer, by its primes."""
     total = field.constant(0)
     for prime, power in sp.factorint(number, limit=10_000).items():
@@ -145,7 +145,7 @@ def log_of_number(field: Field, number: int) -> Frac:
     return total
 
 
-def log_absolute(field: Field, f: Poly) -> Frac:
+def log_absolute(field: TowerField, f: Poly) -> Frac:
     """log|f| of one factor; the logarithm of a generator that is itself a power or an exponential is known."""
     used = field.used(f)
     if len(used) == 1 and len(f) == 1:
@@ -171,7 +171,7 @@ def _shown_log(size: sp.Expr, sure: bool) -> sp.Expr:
     return sp.log(size if sure else sp.Abs(size, evaluate=False), evaluate=False)
 
 
-def _log_generator(field: Field, base: Frac) -> Frac:
+def _log_generator(field: TowerField, base: Frac) -> Frac:
     def make() -> Frac:
         sure = known_sign(field, base.n) != "real"
         # log z >= 0 where z >= 1; the field cannot see it otherwise.
@@ -184,7 +184,7 @@ def _log_generator(field: Field, base: Frac) -> Frac:
 # Roots ------------------------------------------------------------------------------------------------------------
 
 
-def rational_power(field: Field, value: Frac, exponent: sp.Rational, defined: Condition | None) -> Frac:
+def rational_power(field: TowerField, value: Frac, exponent: sp.Rational, defined: Condition | None) -> Frac:
     """z^(p/q) where z >= 0; with `defined` None, q odd, the real root of any z."""
     p, q = int(exponent.p), int(exponent.q)
     if q == 1:
@@ -231,7 +231,7 @@ def rational_power(field: Field, value: Frac, exponent: sp.Rational, defined: Co
     return field.power(field.multiply(*pieces), p)
 
 
-def absolute_power(field: Field, f: Frac, exponent: sp.Rational) -> Frac:
+def absolute_power(field: TowerField, f: Frac, exponent: sp.Rational) -> Frac:
     """|f|^e of one factor."""
     used = field.used(f.n)
     if len(used) == 1 and len(f.n) == 1 and used[0].sign != "real":
@@ -247,7 +247,7 @@ def absolute_power(field: Field, f: Frac, exponent: sp.Rational) -> Frac:
     return field.multiply(field.power(f, whole), field.power(_root_generator(field, f, int(exponent.q)), part))
 
 
-def number_root(field: Field, number: int, q: int) -> Frac:
+def number_root(field: TowerField, number: int, q: int) -> Frac:
     """The q-th root of a positive integer, by its primes."""
     result = field.constant(1)
     for prime, power in sp.factorint(number, limit=10_000).items():
@@ -262,7 +262,7 @@ def _shown_root(size: sp.Expr, q: int) -> sp.Expr:
     return sp.Function("real_root")(size, q) if q % 2 else sp.Pow(size, sp.Rational(1, q), evaluate=False)
 
 
-def _root_generator(field: Field, base: Frac, q: int) -> Frac:
+def _root_generator(field: TowerField, base: Frac, q: int) -> Frac:
     def make() -> Frac:
         sign = "real" if q % 2 and known_sign(field, base.n) == "real" else "nonnegative"
         if known_sign(field, base.n) == "positive":
@@ -278,7 +278,7 @@ def _root_generator(field: Field, base: Frac, q: int) -> Frac:
 # Maxima -----------------------------------------------------------------------------------------------------------
 
 
-def maximum(field: Field, values: Sequence[Frac]) -> Frac:
+def maximum(field: TowerField, values: Sequence[Frac]) -> Frac:
     """The largest value.
 
     Two values: a + (b - a) [b > a], which joins max with abs and piecewise functions. More: a + k M, where M >= 0 is
@@ -311,7 +311,7 @@ def maximum(field: Field, values: Sequence[Frac]) -> Frac:
     return field.add(base, field.multiply(scale, opaque(field, "max0", gaps, _maximum_with_zero, "nonnegative")))
 
 
-def _never_below(field: Field, upper: Frac, lower: Frac) -> bool:
+def _never_below(field: TowerField, upper: Frac, lower: Frac) -> bool:
     parts = factored(field, field.subtract(upper, lower))
     return parts.sign > 0 and all(known != "real" for _, _, known in parts.factors)
 
@@ -320,7 +320,7 @@ def _maximum_with_zero(*values: sp.Expr) -> sp.Expr:
     return sp.Max(0, *values, evaluate=False)
 
 
-def common_scale(field: Field, values: Sequence[Frac]) -> Frac:
+def common_scale(field: TowerField, values: Sequence[Frac]) -> Frac:
     """The positive factor, content included, that all values share."""
     denominator = field.one
     for v in values:
@@ -345,7 +345,7 @@ def common_scale(field: Field, values: Sequence[Frac]) -> Frac:
 
 
 def opaque(
-    field: Field, name: str, arguments: Sequence[Frac], meaning: Callable[..., sp.Expr], sign: Sign = "real"
+    field: TowerField, name: str, arguments: Sequence[Frac], meaning: Callable[..., sp.Expr], sign: Sign = "real"
 ) -> Frac:
     """A function of which nothing is known but that equal arguments have equal values."""
 
@@ -363,7 +363,7 @@ def oriented(value: Frac) -> tuple[int, Frac]:
     return 1, value
 
 
-def odd(field: Field, name: str, value: Frac, meaning: Callable[..., sp.Expr]) -> Frac:
+def odd(field: TowerField, name: str, value: Frac, meaning: Callable[..., sp.Expr]) -> Frac:
     """An odd function with f(0) = 0."""
     if not value.n:
         return value
@@ -373,7 +373,7 @@ def odd(field: Field, name: str, value: Frac, meaning: Callable[..., sp.Expr]) -
     return field.scale(opaque(field, name, [size], meaning), sign)
 
 
-def hyperbolic_tangent(field: Field, value: Frac) -> Frac:
+def hyperbolic_tangent(field: TowerField, value: Frac) -> Frac:
     """Tanh as an odd function of its own, or through exp on the second attempt."""
     if not field.hints.expand:
         return odd(field, "tanh", value, sp.tanh)
@@ -383,7 +383,7 @@ def hyperbolic_tangent(field: Field, value: Frac) -> Frac:
     return field.multiply(field.subtract(square, one), field.invert(field.add(square, one)))
 
 
-def cosine_and_sine(field: Field, value: Frac) -> tuple[Frac, Frac]:
+def cosine_and_sine(field: TowerField, value: Frac) -> tuple[Frac, Frac]:
     """Both at once, tied by cos^2 + sin^2 = 1; sums of angles are taken apart on the second attempt."""
     if not value.n:
         return field.constant(1), field.constant(0)

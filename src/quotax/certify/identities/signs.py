@@ -12,7 +12,7 @@ from typing import NamedTuple
 import sympy as sp
 from flint import fmpq
 
-from quotax.certify.identities.tower_field import Field, Frac, Poly, Sign
+from quotax.certify.identities.tower_field import Frac, Poly, Sign, TowerField
 
 IS_POSITIVE, IS_ZERO = sp.Function("positive"), sp.Function("zero")
 """How indicators are shown; SymPy folds nested piecewise expressions at great cost, even unevaluated ones."""
@@ -35,7 +35,7 @@ class Factored(NamedTuple):
     factors: list[tuple[Poly, int, Sign]]
 
 
-def known_sign(field: Field, poly: Poly) -> Sign:
+def known_sign(field: TowerField, poly: Poly) -> Sign:
     """What the form of a polynomial says of its sign; `real` when that is nothing.
 
     Positive or nonnegative when every monomial is, with a positive coefficient; else by the two cases of the newest
@@ -50,7 +50,7 @@ def known_sign(field: Field, poly: Poly) -> Sign:
     return found if found != "real" else _sign_by_cases(field, poly)
 
 
-def _sign_by_monomials(field: Field, poly: Poly) -> Sign:
+def _sign_by_monomials(field: TowerField, poly: Poly) -> Sign:
     if any(coefficient < 0 for coefficient in poly.coeffs()):
         return "real"
     used = field.used(poly)
@@ -69,7 +69,7 @@ def _sign_by_monomials(field: Field, poly: Poly) -> Sign:
     return best
 
 
-def _sign_by_cases(field: Field, poly: Poly) -> Sign:
+def _sign_by_cases(field: TowerField, poly: Poly) -> Sign:
     """With h = [f > 0]: where h = 1, p = q f + r with f > 0; where h = 0, p = q (-f) + r with -f >= 0."""
     generator = next((g for g in field.used(poly) if g.kind == "positive"), None)
     if generator is None or len(poly) > CASE_TERMS:
@@ -88,7 +88,7 @@ def _sign_by_cases(field: Field, poly: Poly) -> Sign:
     return "positive" if signs == ["positive", "positive"] else "nonnegative"
 
 
-def factored(field: Field, value: Frac) -> Factored:
+def factored(field: TowerField, value: Frac) -> Factored:
     """The factors of numerator and denominator (negative powers)."""
     content, above = field.factor(value.n)
     other, below = field.factor(value.d)
@@ -104,7 +104,7 @@ def factored(field: Field, value: Frac) -> Factored:
     return Factored(sign, abs(content), factors)
 
 
-def unknown(field: Field, parts: Factored) -> list[Poly]:
+def unknown(field: TowerField, parts: Factored) -> list[Poly]:
     """The factors that decide the sign, merged into one when there are many."""
     odd = sorted((f for f, e, sign in parts.factors if sign == "real" and e % 2), key=str)
     if len(odd) > SEPARATE_LIMIT:
@@ -117,7 +117,7 @@ def unknown(field: Field, parts: Factored) -> list[Poly]:
     return odd
 
 
-def positive(field: Field, f: Poly) -> Poly:
+def positive(field: TowerField, f: Poly) -> Poly:
     """The indicator [f > 0]."""
 
     def make() -> Poly:
@@ -129,7 +129,7 @@ def positive(field: Field, f: Poly) -> Poly:
     return field.remember("positive", [Frac(f, field.one)], make)
 
 
-def vanishing(field: Field, f: Poly) -> Poly:
+def vanishing(field: TowerField, f: Poly) -> Poly:
     """The indicator [f = 0] of a polynomial that is not constant."""
     h = positive(field, f) if known_sign(field, f) == "real" else None
 
@@ -151,7 +151,7 @@ def vanishing(field: Field, f: Poly) -> Poly:
     return field.remember("zero", [Frac(f, field.one)], make)
 
 
-def selector(field: Field, value: Frac) -> Poly:
+def selector(field: TowerField, value: Frac) -> Poly:
     """A switch in {0, 1} that is [value > 0] wherever value is not 0: enough for max, min, abs, exact at ties."""
     if not value.n:
         return field.one
@@ -163,7 +163,7 @@ def selector(field: Field, value: Frac) -> Poly:
     return switch
 
 
-def strictly_above(field: Field, value: Frac) -> Poly:
+def strictly_above(field: TowerField, value: Frac) -> Poly:
     """The indicator [value > 0], exact at 0."""
     if not value.n:
         return field.zero
@@ -184,7 +184,7 @@ def strictly_above(field: Field, value: Frac) -> Poly:
     return up
 
 
-def equal_to_zero(field: Field, value: Frac) -> Poly:
+def equal_to_zero(field: TowerField, value: Frac) -> Poly:
     """The indicator [value = 0]."""
     if not value.n:
         return field.one
@@ -195,13 +195,13 @@ def equal_to_zero(field: Field, value: Frac) -> Poly:
     return field.one - different
 
 
-def absolute(field: Field, value: Frac) -> Frac:
+def absolute(field: TowerField, value: Frac) -> Frac:
     """|value| = value (2 [value > 0] - 1)."""
     switch = field.fraction(selector(field, value) * 2 - field.one, field.one) if value.n else value
     return field.multiply(value, switch)
 
 
-def condition(field: Field, value: Frac, name: str) -> tuple[str, ...] | None:
+def condition(field: TowerField, value: Frac, name: str) -> tuple[str, ...] | None:
     """A name for the set where value >= 0, the same for positive multiples; None when it is everywhere."""
     parts = factored(field, value)
     odd = sorted(str(f) for f, e, sign in parts.factors if sign == "real" and e % 2)

@@ -116,7 +116,7 @@ class ExponentBasis:
     members: list[tuple[Poly, list[Generator]]] = field(default_factory=list)
 
 
-class Field:
+class TowerField:
     """The generators, the relations, and arithmetic modulo the relations."""
 
     def __init__(self, symbols: Sequence[sp.Symbol], hints: Hints, deadline: float) -> None:

@@ -143,7 +143,7 @@ def _moved(
         match t:
             case Shift(_, places, None):
                 what = element(places).times(abs(a))
-            case Shift(_, places, gain, across):
+            case Shift(_, places, str() as gain, across):
                 what = (element(places) / line.array(gain, [line.indices[across]])).times(abs(a))
             case Weigh():
                 what = _weighed(t, abs(a), element(t.places), line, specs)

@@ -55,7 +55,7 @@ def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) ->
         agrees = lambda s, k=which: _at(proposal, s) == count(s)[k]
         if not all(map(agrees, _within(axes, matrix, others, even))):
             out.append(_fitted(axes, acted, even, lambda s, k=which: count(s)[k]))
-        elif all(map(agrees, _beyond(axes, matrix, acted, even))):
+        elif all(map(agrees, _beyond(axes, acted, even))):
             out.append(proposal)
         else:  # larger matrices than their surroundings have stabilisers
             fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
@@ -78,7 +78,7 @@ def _within(axes: Sequence[str], matrix: Sequence[str], others: Sequence[str], e
     return [{a: n + n % 2 if a in even or (even and a in others) else n for a, n in t.items()} for t in tests]
 
 
-def _beyond(axes: Sequence[str], matrix: Sequence[str], acted: Sequence[str], even: set) -> list[Sizes]:
+def _beyond(axes: Sequence[str], acted: Sequence[str], even: set) -> list[Sizes]:
     """Sizes at which an axis that is acted on is larger than those beside it."""
     tests = [{a: 4 if a == big else 2 for a in axes} for big in acted]
     return [{a: n + n % 2 if a in even else n for a, n in t.items()} for t in tests]

@@ -82,14 +82,6 @@ class Along(Equation):
             halves[0], velocity, state[1]
         )
 
-    def forms(self) -> Any:
-        """Those of the path."""
-        return self.path.forms()
-
-    def having(self, forms: Any) -> Along:
-        """Along the path with other such arrays."""
-        return Along(self.path.having(forms), self.duration, self.law)
-
 
 def transported(path: Any, origin: State, v: Named, law: Any, duration: Any = 1.0) -> Named:
     """`v` carried to the end of the path that starts so, changing by the law."""

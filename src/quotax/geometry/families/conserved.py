@@ -171,9 +171,9 @@ def _charge(family: Family, arrays: Mapping[str, jax.Array], *, shifts: bool = T
     for term in _terms(family):
         target = _split(family, term.target, arrays)
         if term.source is None:
-            moment += _factor(family) * shifts * term.coefficient * _einsum(family, term, target)
+            moment += _factor(family) * shifts * term.coefficient * _einsum(term, target)
         else:
-            moment += term.coefficient * _einsum(family, term, target, _split(family, term.source, arrays))
+            moment += term.coefficient * _einsum(term, target, _split(family, term.source, arrays))
     part = gradient_part(family.terms)
     if part in ("symmetric", "skew"):
         moment = (moment + (1 if part == "symmetric" else -1) * jnp.swapaxes(moment, -1, -2)) / 2
@@ -195,7 +195,7 @@ def _split(family: Family, name: str, arrays: Mapping[str, jax.Array]) -> jax.Ar
     return jnp.reshape(arrays[name], family.splits[name])
 
 
-def _einsum(family: Family, term: Term, target: jax.Array, *source: jax.Array) -> jax.Array:
+def _einsum(term: Term, target: jax.Array, *source: jax.Array) -> jax.Array:
     """The pairing of the target with the term's velocity, as a covector in `xi`."""
     words = [term.target_labels, *([term.source_labels] if source else [])]
     return jnp.einsum(f"{','.join(words)}->{term.element}", target, *source, precision="highest")

@@ -231,7 +231,7 @@ class Below(Tangents):
         return change + self.christoffel(x, value, p), value
 
 
-class Elements:
+class GroupElements:
     """Elements of the whole group as flat vectors: a direction, and one element of every family.
 
     `+1` stands for the families acting in their order, `-1` for the reverse order: the inverse of a product is the

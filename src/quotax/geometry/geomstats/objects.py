@@ -18,7 +18,7 @@ from jax.core import Tracer
 
 from quotax import geomstats_jax
 from quotax.errors import ConvergenceError, DomainError
-from quotax.geometry.geomstats.calculus import Above, Below, Elements
+from quotax.geometry.geomstats.calculus import Above, Below, GroupElements
 from quotax.geometry.quotient import Quotient
 
 gs: Any = geomstats_jax.activate()
@@ -383,11 +383,11 @@ class SymmetryBundle(FlatBundle, FiberBundle):
 
 
 class SymmetryGroupElements:
-    """Elements of all families together as flat vectors: see `calculus.Elements`."""
+    """Elements of all families together as flat vectors: see `calculus.GroupElements`."""
 
     def __init__(self, quotient: Quotient) -> None:
         """Lay the families out one after the other."""
-        self.elements = Elements(quotient)
+        self.elements = GroupElements(quotient)
         self.shape = (self.elements.size,)
         self.point_ndim = 1
 

@@ -61,7 +61,7 @@ class _Deflation(NamedTuple):
     better: jax.Array
     least: jax.Array
     since: jax.Array
-    count: jax.Array
+    steps: jax.Array
 
 
 class _Polynomial(NamedTuple):
@@ -80,7 +80,7 @@ class _Conjugate(NamedTuple):
     rest: jax.Array
     direction: jax.Array
     size: jax.Array
-    count: jax.Array
+    steps: jax.Array
 
 
 def deflate(matvec: Operator, precondition: Operator, starts: jax.Array, most: int) -> Subspace:
@@ -99,7 +99,7 @@ def deflate(matvec: Operator, precondition: Operator, starts: jax.Array, most: i
     empty = Subspace(zeros, zeros, jnp.zeros(most, dtype), ones, ones)
 
     def unfinished(state: _Deflation) -> jax.Array:
-        return (state.count < most) & (state.since < _PATIENCE) & (state.least > epsilon**1.7 * size)
+        return (state.steps < most) & (state.since < _PATIENCE) & (state.least > epsilon**1.7 * size)
 
     def step(state: _Deflation) -> _Deflation:
         space, rest, better, least, since, i = state
@@ -191,7 +191,7 @@ def conjugate_gradients(matvec: Operator, precondition: Operator, right: jax.Arr
     goal = epsilon**1.7 * jnp.vdot(right, first)
 
     def unfinished(state: _Conjugate) -> jax.Array:
-        return (state.size > goal) & (state.count < _MOST_STEPS)
+        return (state.size > goal) & (state.steps < _MOST_STEPS)
 
     def step(state: _Conjugate) -> _Conjugate:
         x, rest, direction, size, count = state

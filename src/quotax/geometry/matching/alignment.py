@@ -163,7 +163,6 @@ def match(
     *,
     starts: int = 8,
     sweeps: int = 50,
-    key: jax.Array | None = None,
 ) -> Match:
     """The closest that the compact parts of the families bring `arrays` to `reference`, with the elements that do.
 
@@ -177,10 +176,10 @@ def match(
     arrays, reference = dict(arrays), dict(reference)
     task = _task(plan, arrays, reference)
     traced = lambda *trees: any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
-    if traced(task, key):
-        distances, elements = _from_device(plan, task, key, count, sweeps)
+    if traced(task):
+        distances, elements = _from_device(plan, task, count, sweeps)
     else:
-        found = _from_host(plan, task, key, count, sweeps)
+        found = _from_host(plan, task, count, sweeps)
         if not traced(arrays, reference):
             return found
         distances, elements = found.starts, found.elements
@@ -253,9 +252,9 @@ def _noise(plan: Plan, task: Shared, normal: Callable[..., Any]) -> Named:
     return {b.name: normal(b.noise(like[b.name])).astype(task.bound.dtype) for b in plan.layout.blocks}
 
 
-def _from_host(plan: Plan, task: Shared, key: jax.Array | None, count: int, sweeps: int) -> Match:
+def _from_host(plan: Plan, task: Shared, count: int, sweeps: int) -> Match:
     # NumPy's numbers need no program.
-    rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
+    rng = np.random.default_rng(0)
     first, near = _first_starts(plan, task), float(task.near)
     distances, tried = np.full(count, np.inf, task.bound.dtype), []
     for index in range(count):
@@ -269,7 +268,7 @@ def _from_host(plan: Plan, task: Shared, key: jax.Array | None, count: int, swee
     return Match(elements, moved, distance, bound, jnp.asarray(distances))
 
 
-def _from_device(plan: Plan, task: Shared, key: jax.Array | None, count: int, sweeps: int) -> tuple[jax.Array, Named]:
+def _from_device(plan: Plan, task: Shared, count: int, sweeps: int) -> tuple[jax.Array, Named]:
     def unless(done: jax.Array, entry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, Named]]:
         def attempt() -> tuple[jax.Array, Named]:
             index, key = entry
@@ -282,7 +281,7 @@ def _from_device(plan: Plan, task: Shared, key: jax.Array | None, count: int, sw
         distance, whole = jax.lax.cond(done, skip, attempt)
         return done | (distance <= task.near), (distance, whole)
 
-    keys = jax.random.split(jax.random.key(0) if key is None else key, count)
+    keys = jax.random.split(jax.random.key(0), count)
     _, (distances, whole) = jax.lax.scan(unless, jnp.asarray(False), (jnp.minimum(jnp.arange(count), 2), keys))
     return distances, {name: g[jnp.argmin(distances)] for name, g in whole.items()}
 

@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.compact import CompactPart, Touch
-
-Named = dict[str, jax.Array]
+from quotax.geometry.linalg.named import Named
 
 _PAIRED_LIMIT = 2**25
 """What is inside copies is solved together with their permutation when comparing all pairs takes at most so many
@@ -164,12 +163,13 @@ class BlockOrder:
         for copy, m in by_copy.items():
             scores += copy.value(m)
         used, table = _signings(cluster, by_sign)
+        best = None
         if used:
             totals = jnp.stack([sum(m * _product(signs, row) for signs, m in by_sign.items()) for row in table])
             scores += jnp.max(totals, 0)
             best = jnp.argmax(totals, 0)
         new = {block.name: block.best(scores)}
-        if used:
+        if best is not None:
             g = new[block.name]
             chosen = jnp.sum(g * best, -2 if flipped else -1).astype(int)  # by the index of the image
             for sign, rows in used.items():
@@ -192,6 +192,7 @@ class BlockOrder:
                 m = signs[0].touches[name][0].pair(after, moved)
                 by_sign[signs] = by_sign[signs] + m if signs in by_sign else m
         used, table = _signings(cluster, by_sign)
+        best = None
         if not used:
             return {}
         totals = jnp.stack([sum(m * _product(signs, row) for signs, m in by_sign.items()) for row in table])

@@ -23,6 +23,12 @@ from quotax.geometry.matching.patience import Patience
 DENSE = 300
 """Up to so many parameters Newton's method has the whole Jacobian, and a distance is a geodesic's length by default."""
 
+_STEPS, _KRYLOV = 40, 25
+"""Newton's steps at most, and products in each where GMRES solves its equation."""
+
+_REMEMBERED = 20
+"""Vectors that Anderson's rule combines."""
+
 Tree = Any
 """Arrays by name, or any other pytree."""
 
@@ -39,7 +45,7 @@ class Log(NamedTuple):
     """Whether the canonical representatives that it was found between exist and were reached."""
 
 
-def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree], *, tolerance: float | None = None) -> Log:
+def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree]) -> Log:
     """The logarithm where horizontal geodesics are straight: the chord to the closest representative of the target.
 
     `closest` is the target aligned to `base`. The chord to the closest representative is horizontal; its vertical
@@ -49,7 +55,7 @@ def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree], *, t
     horizontal = ravel_pytree(project(base, unravel(vector)))[0]
     size = jnp.maximum(_norm(ravel_pytree(closest)[0]), jnp.finfo(vector.dtype).tiny)
     residual = _norm(vector - horizontal) / size
-    return Log(unravel(vector), residual, residual <= _tolerance(vector.dtype, tolerance), jnp.asarray(0))
+    return Log(unravel(vector), residual, residual <= _tolerance(vector.dtype), jnp.asarray(0))
 
 
 def shoot(
@@ -61,8 +67,6 @@ def shoot(
     *,
     forward: Callable[[Tree], Tree] | None = None,
     at_base: Callable[[Tree], Tree] | None = None,
-    steps: int = 40,
-    tolerance: float | None = None,
     dense: int = DENSE,
 ) -> Log:
     """The horizontal `w` at `base` whose geodesic `end(w)` lies in the orbit of a target.
@@ -74,13 +78,13 @@ def shoot(
     is `project(base, v)`, where that is known to cost less.
 
     Every step is Newton's, halved until it helps: with at most `dense` parameters by the Jacobian of `forward`, above
-    that by GMRES on central differences. The default tolerance is `eps^(2/3)`: 4e-11 in float64. Derivatives, in
+    that by GMRES on central differences. The tolerance is `eps^(2/3)`: 4e-11 in float64. Derivatives, in
     reverse mode, with respect to what the functions close over come from one more step with everything else held fixed
     (implicit function theorem); above `dense` that step solves nothing, and they are exact only where the geometry is
     flat.
     """
     first, unravel = ravel_pytree(start)
-    tolerance = _tolerance(first.dtype, tolerance)
+    tolerance = _tolerance(first.dtype)
     flat = lambda tree: ravel_pytree(tree)[0]
     origin = flat(base)
 
@@ -110,7 +114,7 @@ def shoot(
             lambda e, v: onto(e, v, *held.onto),
             lambda v: home_of(v, *held.home),
         )
-        return _descend(problem, jax.lax.stop_gradient(first), steps, tolerance, whole=first.size <= dense)
+        return _descend(problem, jax.lax.stop_gradient(first), tolerance, whole=first.size <= dense)
 
     @jax.custom_vjp
     def solution(reads: _Reads, first: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -147,8 +151,6 @@ def seek(
     at_base: Callable[[Tree], Tree],
     *,
     patience: Patience,
-    tolerance: float | None = None,
-    memory: int = 20,
 ) -> Log:
     """`shoot` as a host does it: one geodesic after the other, while there is `patience`; it has no derivatives.
 
@@ -157,20 +159,20 @@ def seek(
     step is half as long.
     """
     flat, unravel = _raveler(base)
-    tolerance = _tolerance(flat(base).dtype, tolerance)
-    w, step, length, failed = flat(at_base(start)), None, 1.0, 0
+    tolerance = _tolerance(flat(base).dtype)
+    w, length, failed = flat(at_base(start)), 1.0, 0
     seen: list[tuple[np.ndarray, np.ndarray]] = []
     best, size, count = (0 * w, None), np.inf, 0
     while True:
         e = end(unravel(w))
         there = flat(e)
-        left = np.inf
+        left, f = np.inf, None
         if np.all(np.isfinite(there)):
             gap = flat(align(e)) - there
             left = float(np.linalg.norm(gap) / max(np.linalg.norm(there), np.finfo(w.dtype).tiny))
             f = flat(at_base(project(e, unravel(gap))))
             if np.all(np.isfinite(f)):
-                seen = [*seen[-memory + 1 :], (w, f)]
+                seen = [*seen[-_REMEMBERED + 1 :], (w, f)]
             else:
                 left = np.inf
         if left < size:
@@ -180,8 +182,8 @@ def seek(
         patience(f"the end is at a relative distance of {size:.1e}")
         if size <= tolerance or failed > (12 if best[1] is not None else 20) or patience.over:
             break
-        step = _accelerated(*best, seen) if best[1] is not None else w
-        w = best[0] + length * step if best[1] is not None else w / 2
+        nearest, further = best
+        w = w / 2 if further is None else nearest + length * _accelerated(nearest, further, seen)
     found = at_base(unravel(best[0]))
     residual = jnp.asarray(size, w.dtype)
     return Log(found, residual, residual <= tolerance, jnp.asarray(max(count - 1, 0)))
@@ -255,9 +257,9 @@ def _by_differences(problem: _Problem, w: jax.Array, e: jax.Array, f: jax.Array)
     return problem.at_base(_gmres(operator, problem.at_base(f)))
 
 
-def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: int = 25) -> jax.Array:
+def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array) -> jax.Array:
     """The vector of a Krylov space with the least residual; JAX's own asks to transpose the operator."""
-    size = min(size, right.size)
+    size = min(_KRYLOV, right.size)
     eps = jnp.finfo(right.dtype).eps
     scale = _norm(right)
 
@@ -283,7 +285,7 @@ def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array, size: i
 
 
 def _descend(
-    problem: _Problem, first: jax.Array, steps: int, tolerance: float, *, whole: bool
+    problem: _Problem, first: jax.Array, tolerance: float, *, whole: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
     """Newton's steps from zero, the first one given, each halved until the residual shrinks; stops when none does.
 
@@ -322,7 +324,7 @@ def _descend(
 
     def going(state: Any) -> jax.Array:
         _, size, _, _, count, tried, _ = state
-        return (size > tolerance) & (count <= steps) & (tried <= jnp.where(jnp.isfinite(size), 10, 20))
+        return (size > tolerance) & (count <= _STEPS) & (tried <= jnp.where(jnp.isfinite(size), 10, 20))
 
     w = problem.at_base(first)
     one, none = jnp.ones((), w.dtype), jnp.asarray(0)
@@ -331,8 +333,8 @@ def _descend(
     return problem.at_base(w), size, jnp.maximum(count - 1, 0), inverse
 
 
-def _tolerance(dtype: Any, tolerance: float | None) -> float:
-    return float(jnp.finfo(dtype).eps) ** (2 / 3) if tolerance is None else tolerance
+def _tolerance(dtype: Any) -> float:
+    return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
 def _norm(v: jax.Array) -> jax.Array:

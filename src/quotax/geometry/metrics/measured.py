@@ -14,6 +14,8 @@ from quotax.geometry.families.family import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric
 
+_POINTS = 2
+
 
 @dataclass(frozen=True)
 class Defect:
@@ -27,16 +29,14 @@ class Defect:
     after: float
 
 
-def defects(
-    metric: Metric, families: Sequence[Family], shapes: Mapping[str, tuple[int, ...]], *, points: int = 2, seed: int = 0
-) -> list[Defect]:
+def defects(metric: Metric, families: Sequence[Family], shapes: Mapping[str, tuple[int, ...]]) -> list[Defect]:
     """For every family, the largest change of `<u, v>` relative to `|u| |v|`, in float64."""
     found = []
     with jax.enable_x64(True):
         for number, family in enumerate(families):
             worst: Defect | None = None
-            for point in range(points):
-                rng = np.random.default_rng([seed, number, point])
+            for point in range(_POINTS):
+                rng = np.random.default_rng([0, number, point])
                 arrays, u, v = ({n: jnp.asarray(rng.normal(size=s)) for n, s in shapes.items()} for _ in range(3))
                 key = jax.random.key(int(rng.integers(2**31)))
                 element = family.group.random(key, family.sizes, 0.7)

@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 
 def references(
-    parts: tuple[Component, ...], factors: tuple[solver.Factor, ...], arrays: Mapping[str, jax.Array]
+    parts: tuple[Component, ...], factors: tuple[solver.FactoredGram, ...], arrays: Mapping[str, jax.Array]
 ) -> tuple[Any, ...]:
     """What is compared with later, for every component."""
     return tuple(

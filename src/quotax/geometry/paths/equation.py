@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from quotax.geometry.linalg.named import Named, norm
-from quotax.geometry.paths.extrapolation import Progress, begin, integrate, tolerance
+from quotax.geometry.paths.extrapolation import Reached, begin, integrate, tolerance
 from quotax.geometry.paths.path import Path, Time, path_type
 
 State = tuple[Named, Named]
@@ -38,14 +38,6 @@ class Equation(abc.ABC):
     @abc.abstractmethod
     def rate(self, state: State) -> State:
         """The derivative of the state."""
-
-    def forms(self) -> Any:
-        """The arrays in which solutions have derivatives, besides the origin."""
-        return ()
-
-    def having(self, forms: Any) -> Self:
-        """The equation with other such arrays."""
-        return self
 
 
 class System(Equation):
@@ -170,27 +162,21 @@ def _pulled(saved: Any, change: Any) -> tuple[Equation, State, jax.Array]:
     system, final, duration = saved
     dtype = jnp.result_type(*jax.tree.leaves(final))
     duration = jnp.asarray(duration, dtype)
-    slope, held = change[0], system.forms()
+    slope = change[0]
     size = norm(slope) / max(sum(x.size for x in jax.tree.leaves(slope)), 1) ** 0.5
-    start, unravel = ravel_pytree((final, slope, jax.tree.map(jnp.zeros_like, held)))
-    scale, _ = ravel_pytree(
-        (
-            jax.tree.map(lambda x: jnp.full_like(x, _size(final)), final),
-            jax.tree.map(lambda x: jnp.full_like(x, size), (slope, held)),
-        )
-    )
+    start, unravel = ravel_pytree((final, slope))
+    sizes = jax.tree.map(lambda x: jnp.full_like(x, _size(final)), final)
+    scale, _ = ravel_pytree((sizes, jax.tree.map(lambda x: jnp.full_like(x, size), slope)))
 
     def rate(y: jax.Array) -> jax.Array:
-        state, slope, _ = unravel(y)
-        forth, pull = jax.vjp(lambda held, state: _rate(system.having(held), duration, state), held, state)
-        forms, back = pull(slope)
-        return ravel_pytree((jax.tree.map(jnp.negative, forth), back, forms))[0]
+        state, slope = unravel(y)
+        forth, pull = jax.vjp(functools.partial(_rate, system, duration), state)
+        return ravel_pytree((jax.tree.map(jnp.negative, forth), *pull(slope)))[0]
 
     end = integrate(rate, begin(start, duration), jnp.ones((), dtype), scale)
-    _, slope_there, forms = unravel(end.y)
     speed = jax.tree.map(lambda a, b: jnp.vdot(a, b), slope, system.rate(final))
     nothing: Any = jax.tree.map(jnp.zeros_like, system)
-    return nothing.having(forms), slope_there, sum(jax.tree.leaves(speed), start=jnp.zeros((), dtype))
+    return nothing, unravel(end.y)[1], sum(jax.tree.leaves(speed), start=jnp.zeros((), dtype))
 
 
 flow.defvjp(_flowed, _pulled)
@@ -211,7 +197,7 @@ def _size(state: State) -> jax.Array:
 # --- the boundary
 
 
-class _Search(NamedTuple):
+class _BoundarySearch(NamedTuple):
     """The times to look at next, candidates of the first look that are left, zooms into the present one, the answer.
 
     `zooms` is -1 in the first look, and -2 in a coarse one before it.
@@ -236,20 +222,20 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
     rate = lambda y: ravel_pytree(_rate(system, duration, unravel(y)))[0]
 
     def look(times: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def there(now: Progress, t: jax.Array) -> tuple[Progress, jax.Array]:
+        def there(now: Reached, t: jax.Array) -> tuple[Reached, jax.Array]:
             now = integrate(rate, now, t, scale)
             value = system.regularity(unravel(now.y))
             assert value is not None
             return now, jnp.where(now.t < t, jnp.inf, value).astype(dtype)
 
-        def visit(seen: tuple[Progress, jax.Array], t: jax.Array) -> tuple[tuple[Progress, jax.Array], jax.Array]:
+        def visit(seen: tuple[Reached, jax.Array], t: jax.Array) -> tuple[tuple[Reached, jax.Array], jax.Array]:
             seen = jax.lax.cond(t > seen[0].t, lambda: there(seen[0], t), lambda: seen)
             return seen, seen[1]
 
         (end, _), values = jax.lax.scan(visit, (begin(start, duration), jnp.ones((), dtype)), times)
         return values, end.t
 
-    def further(state: _Search) -> _Search:
+    def further(state: _BoundarySearch) -> _BoundarySearch:
         values, reached = look(state.times)
         coarse, first = state.zooms == -2, state.zooms == -1
         # The start is no candidate: there the regularity is 1.
@@ -269,7 +255,7 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
         times = jnp.linspace(low, high, _SAMPLES, dtype=dtype)
         exit_time = jnp.where(found, jnp.minimum(state.times[k], stopped), stopped)
         done = jnp.where(coarse, inside(state.times, values), found | (start_over & ~jnp.any(seen)))
-        return _Search(jnp.where(coarse, grid, times), seen, jnp.where(coarse, -1, zooms), exit_time, done)
+        return _BoundarySearch(jnp.where(coarse, grid, times), seen, jnp.where(coarse, -1, zooms), exit_time, done)
 
     nothing = jnp.zeros(_SAMPLES, bool)
     # In time that runs from 0 to 1.
@@ -280,7 +266,7 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
         return jnp.all(jnp.diff(times) * fall < SURELY * (values[1:] + values[:-1])) & jnp.all(jnp.isfinite(values))
 
     coarse = jnp.minimum(jnp.arange(_SAMPLES, dtype=dtype) / _FEW, 1)
-    begun = _Search(
+    begun = _BoundarySearch(
         jnp.where(jnp.isfinite(fall), coarse, grid),
         nothing,
         jnp.where(jnp.isfinite(fall), -2, -1),

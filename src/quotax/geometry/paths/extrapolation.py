@@ -18,7 +18,7 @@ import numpy as np
 _MAX_STEPS = 2048
 
 
-class Progress(NamedTuple):
+class Reached(NamedTuple):
     """Where a solution is, the length of its next step, and the steps tried; a step of zero is the end of it."""
 
     t: jax.Array
@@ -31,7 +31,7 @@ class _Columns(NamedTuple):
     """The increments of the midpoint rule, how many there are, the extrapolated one and its error."""
 
     table: jax.Array
-    count: jax.Array
+    used: jax.Array
     change: jax.Array
     error: jax.Array
 
@@ -41,12 +41,12 @@ def tolerance(dtype: Any) -> float:
     return 1e-12 if jnp.finfo(dtype).bits >= 64 else 1e-6
 
 
-def begin(y: jax.Array, duration: jax.Array) -> Progress:
+def begin(y: jax.Array, duration: jax.Array) -> Reached:
     """At the start of a path that changes by about its own size in a `duration` of 1."""
-    return Progress(jnp.zeros_like(duration), y, 1 / (1 + 2 * jnp.abs(duration)), jnp.zeros((), int))
+    return Reached(jnp.zeros_like(duration), y, 1 / (1 + 2 * jnp.abs(duration)), jnp.zeros((), int))
 
 
-def integrate(rate: Callable[[jax.Array], jax.Array], start: Progress, end: jax.Array, scale: jax.Array) -> Progress:
+def integrate(rate: Callable[[jax.Array], jax.Array], start: Reached, end: jax.Array, scale: jax.Array) -> Reached:
     """The solution of `y' = rate(y)` at `end`, or where it cannot be followed any further.
 
     `scale` is what the absolute error of every entry refers to. Derivatives are in forward mode.
@@ -72,37 +72,37 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Progress, end: jax.
         size = jax.lax.stop_gradient(goal * (scale + jnp.abs(y)))
 
         def column(found: _Columns) -> _Columns:
-            j = found.count
+            j = found.used
             table = found.table.at[j].set(midpoint(y, h, counts[j]))
             change = weights[j] @ table
             gap = jax.lax.stop_gradient(change - found.change) / jnp.where(size > 0, size, 1)
             error = jnp.where(j > 0, jnp.sqrt(jnp.mean(gap**2)), jnp.inf)
             return _Columns(table, j + 1, change, error)
 
-        unfinished = lambda found: (found.count <= last) & ~(found.error <= 1)
+        unfinished = lambda found: (found.used <= last) & ~(found.error <= 1)
         zeros = jnp.zeros((last + 1, y.size), dtype)
         nothing = _Columns(zeros, jnp.zeros((), int), jnp.zeros_like(y), jnp.asarray(jnp.inf, dtype))
         return jax.lax.while_loop(unfinished, column, nothing)
 
-    def unfinished(now: Progress) -> jax.Array:
+    def unfinished(now: Reached) -> jax.Array:
         return (now.t < end) & (now.step > 0) & (now.steps < _MAX_STEPS)
 
-    def advance(now: Progress) -> Progress:
+    def advance(now: Reached) -> Reached:
         left = end - now.t
         whole = now.step >= left
         h = jnp.where(whole, left, now.step)
         found = attempt(now.y, h)
         good = found.error <= 1
         # The step at which the last column but one would agree.
-        order = (2 * found.count - 1).astype(dtype)
+        order = (2 * found.used - 1).astype(dtype)
         ideal = 0.8 * jnp.where(found.error > 0, found.error, 1e-6) ** (-1 / order)
-        factor = jnp.where(found.count < last, jnp.maximum(ideal, 1.5), ideal)
+        factor = jnp.where(found.used < last, jnp.maximum(ideal, 1.5), ideal)
         longer = jnp.where(jnp.isfinite(factor), jnp.clip(factor, 0.1, 4), 0.1) * h
         # A last step that was cut short says little about the next.
         step = jnp.where(good & whole, jnp.maximum(now.step, longer), longer)
         step = jnp.where(step > 100 * goal, step, 0)
         t = jnp.where(good, jnp.where(whole, end, now.t + h), now.t)
-        return Progress(t, jnp.where(good, now.y + found.change, now.y), step, now.steps + 1)
+        return Reached(t, jnp.where(good, now.y + found.change, now.y), step, now.steps + 1)
 
     return jax.lax.while_loop(unfinished, advance, start)
 

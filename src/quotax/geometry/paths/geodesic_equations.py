@@ -172,8 +172,8 @@ def _check(parts: tuple[Component, ...]) -> None:
 # --- any metric
 
 
-Sharp = Callable[..., Named]
-"""`sharp(arrays, covector, *data)`: the inverse of the metric at `arrays`, applied to a covector."""
+Sharp = Callable[[Named, Named], Named]
+"""`sharp(arrays, covector)`: the inverse of the metric at `arrays`, applied to a covector."""
 
 
 def hamiltonian(
@@ -182,33 +182,23 @@ def hamiltonian(
     velocity: Mapping[str, jax.Array],
     covector: Mapping[str, jax.Array],
     *,
-    data: tuple[Any, ...] = (),
-    regularity: Callable[..., jax.Array] | None = None,
     forward: bool = False,
 ) -> Trajectory:
-    """The geodesic of the metric with the inverse `sharp`, by Hamilton's equations.
+    """The geodesic of the metric with the inverse `sharp`, a hashable function, by Hamilton's equations.
 
     `H = <p, sharp(theta, p)> / 2`, `theta' = sharp(theta, p)`, `p' = -dH/dtheta`, from `p = covector`, which is the
     metric applied to `velocity`. A horizontal velocity stays horizontal when the group acts by isometries.
 
-    `sharp` is a hashable function; what arrays it needs besides are its further arguments, `data`.
-    `regularity(arrays, *data)` reaches zero on the boundary of the metric's domain, to first order. Without it the exit
-    is where the solver can go no further. `forward` is for derivatives in forward mode, as of `kempf_ness`.
+    The exit is where the solver can go no further. `forward` is for derivatives in forward mode, as of `kempf_ness`.
     """
-    start = dict(arrays)
-    first = None if regularity is None else jax.lax.stop_gradient(regularity(start, *data))
-    system = Hamiltonian(sharp, regularity, data, first)
-    return trajectory(system, start, dict(velocity), dict(covector), forward=forward)
+    return trajectory(Hamiltonian(sharp), dict(arrays), dict(velocity), dict(covector), forward=forward)
 
 
-@path_type(static=("sharp", "boundary"))
+@path_type(static=("sharp",))
 class Hamiltonian(System):
     """Hamilton's equations on pairs of position and covector."""
 
     sharp: Sharp
-    boundary: Callable[..., jax.Array] | None
-    data: tuple[Any, ...]
-    first: jax.Array | None
 
     def energy(self, state: State) -> jax.Array:
         """`<p, sharp(theta, p)> / 2`."""
@@ -226,25 +216,10 @@ class Hamiltonian(System):
 
     def velocity(self, state: State) -> Named:
         """The parameters' derivative."""
-        return self.sharp(state[0], state[1], *self.data)
+        return self.sharp(state[0], state[1])
 
-    def regularity(self, state: State) -> jax.Array | None:
-        """The user's number, relative to the start."""
-        if self.boundary is None or self.first is None:
-            return None
-        return jnp.abs(self.boundary(state[0], *self.data) / self.first)
-
-    def forms(self) -> Any:
-        """The arrays of the metric."""
-        return self.data
-
-    def having(self, forms: Any) -> Hamiltonian:
-        """The same with other arrays."""
-        return Hamiltonian(self.sharp, self.boundary, forms, self.first)
-
-    def unwatched(self) -> Hamiltonian:
-        """Without the boundary."""
-        return Hamiltonian(self.sharp, None, self.data, None)
+    def regularity(self, state: State) -> None:
+        """Nothing is known of where the metric ends."""
 
     def drift(self, start: State, end: State) -> jax.Array:
         """The change of the energy."""

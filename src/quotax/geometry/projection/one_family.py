@@ -27,7 +27,7 @@ from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.one_by_one import eigh
 from quotax.geometry.projection import gram
 
-Kind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
+FactorKind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
 
 DENSE_BLOCK = 2048
 """Blocks without another closed form are made into matrices up to this size."""
@@ -38,7 +38,7 @@ class ClosedForm:
     """How the diagonal block of a family is inverted; `exact` unless some of its pieces were left out."""
 
     index: int
-    kind: Kind
+    kind: FactorKind
     exact: bool
 
 

@@ -32,7 +32,7 @@ _SMALL = 2**17
 _PASSES_OF_SMALL = 3
 
 
-class Factor(NamedTuple):
+class FactoredGram(NamedTuple):
     """A factored component: the Gram operator's tensors, the solver's own data, and the passes a projection needs."""
 
     held: gram.Data | None
@@ -66,7 +66,7 @@ def _size(part: Component, name: str) -> int:
     return functools.reduce(lambda a, b: a * b, family.splits[name], 1)
 
 
-def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
+def factor(part: Component, arrays: Mapping[str, jax.Array]) -> FactoredGram:
     """What every projection of a component at these arrays shares.
 
     In three programs, each compiled by itself: XLA would compute in every step of one what the one before it returns.
@@ -75,20 +75,20 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> Factor:
     if method(part) == "dense" and small(part) and not traced(arrays):
         held, root, safe = _quick(part, dict(arrays))
         if safe:
-            return Factor(held, root, None)
+            return FactoredGram(held, root, None)
     held = _held(part, dict(arrays))
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
     fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
     inverse = _invert(part, *fixed)
     if small(part):
-        return Factor(held, inverse, None)
-    passes = _passes(part, Factor(fixed[0], inverse, None), fixed[1])
+        return FactoredGram(held, inverse, None)
+    passes = _passes(part, FactoredGram(fixed[0], inverse, None), fixed[1])
     # Elimination answers without the tensors, which are as large as the weights between the layers.
-    return Factor(None if method(part) == "elimination" else held, inverse, passes)
+    return FactoredGram(None if method(part) == "elimination" else held, inverse, passes)
 
 
-def tensors(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> gram.Data:
+def tensors(part: Component, factored: FactoredGram, arrays: Mapping[str, jax.Array]) -> gram.Data:
     """The Gram operator's tensors; made again where they were not kept, which is when something is differentiated."""
     return gram.data(part, arrays) if factored.held is None else factored.held
 
@@ -114,7 +114,7 @@ def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -
     return one_family.invert(part, held, arrays, one_family.block(part, 0))
 
 
-def _inverse(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
+def _inverse(part: Component, factored: FactoredGram, arrays: Mapping[str, jax.Array], right: Named) -> Named:
     """The inverse of the Gram operator."""
     match method(part):
         case "dense":
@@ -127,7 +127,7 @@ def _inverse(part: Component, factored: Factor, arrays: Mapping[str, jax.Array],
     return {family.name: one_family.solve(factored.inverse, right[family.name])}
 
 
-def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], right: Named) -> Named:
+def solve(part: Component, factored: FactoredGram, arrays: Mapping[str, jax.Array], right: Named) -> Named:
     """Algebra elements with `V^T V xi = right`, of minimum norm where they are not unique."""
     matvec = lambda elements: gram.apply(part, tensors(part, factored, arrays), arrays, elements)
     fixed, here = jax.lax.stop_gradient((factored, dict(arrays)))
@@ -138,7 +138,7 @@ def solve(part: Component, factored: Factor, arrays: Mapping[str, jax.Array], ri
     return jax.lax.custom_linear_solve(matvec, right, invert, symmetric=True)
 
 
-def nearby(part: Component, factored: Factor, arrays: Named, right: Named) -> Named:
+def nearby(part: Component, factored: FactoredGram, arrays: Named, right: Named) -> Named:
     """The same at arrays near those that are factored, as along a path: by conjugate gradients from the factors there.
 
     One linear system, whose solution is differentiated, not the way to it.
@@ -160,7 +160,7 @@ def nearby(part: Component, factored: Factor, arrays: Named, right: Named) -> Na
     return unravel(like, jax.lax.custom_linear_solve(matvec, ravel(right), invert, symmetric=True))
 
 
-def slowest(part: Component, factored: Factor) -> jax.Array | None:
+def slowest(part: Component, factored: FactoredGram) -> jax.Array | None:
     """A bound on the coordinates of a vertical vector of length one: on the inverse's root; nothing where unknown."""
     if method(part) == "dense":
         inverse = factored.inverse.T @ factored.inverse
@@ -173,7 +173,7 @@ def slowest(part: Component, factored: Factor) -> jax.Array | None:
 
 
 def split(
-    part: Component, factored: Factor, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
+    part: Component, factored: FactoredGram, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]
 ) -> tuple[Named, Named]:
     """The algebra elements of the vertical part of `vectors`, and what is left without it.
 
@@ -200,7 +200,7 @@ def split(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _passes(part: Component, factored: Factor, arrays: Mapping[str, jax.Array]) -> jax.Array:
+def _passes(part: Component, factored: FactoredGram, arrays: Mapping[str, jax.Array]) -> jax.Array:
     """Once or twice: from how well one pass finds known elements, which lie mostly along the slowest directions."""
     draw = jax.random.normal(jax.random.key(0), (part.dimension,), jnp.result_type(*arrays.values()))
     right = part.project(part.elements(draw))

@@ -16,9 +16,9 @@ from quotax.geometry.families.component import Component
 from quotax.geometry.families.renaming import skeleton
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.projection import rank, solver
-from quotax.geometry.projection.solver import Factor
+from quotax.geometry.projection.solver import FactoredGram
 
-Factors = tuple[Factor, ...]
+Factors = tuple[FactoredGram, ...]
 
 
 def factors_at(parts: tuple[Component, ...], arrays: Mapping[str, jax.Array]) -> Factors:
@@ -88,11 +88,11 @@ def _left(part: Component, arrays: Named, vectors: Named, rest: Named) -> jax.Ar
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _coordinates(part: Component, factor: Factor, arrays: Named, vectors: Named) -> Named:
+def _coordinates(part: Component, factor: FactoredGram, arrays: Named, vectors: Named) -> Named:
     return solver.split(part, factor, arrays, vectors)[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _vertical(part: Component, factor: Factor, arrays: Named, vectors: Named) -> Named:
+def _vertical(part: Component, factor: FactoredGram, arrays: Named, vectors: Named) -> Named:
     rest = solver.split(part, factor, arrays, vectors)[1]
     return {name: vectors[name] - rest[name] for name in rest}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -24,7 +24,7 @@ class OutOfTime(Exception):
 
 
 @contextmanager
-def until(deadline: float) -> Iterator[None]:
+def until(deadline: float) -> Generator[None]:
     """Entries that are made in this block are made before this time (of `time.monotonic`), or `OutOfTime` is raised."""
     token = _DEADLINE.set(deadline)
     try:

@@ -229,7 +229,7 @@ class _Watch:
 
     def _power(self, original: Any) -> Any:
         def power(size: Any, exponent: Any, modulo: Any = None) -> Any:
-            if (isinstance(exponent, float) and exponent != int(exponent)) or _negative(exponent):
+            if (isinstance(exponent, float) and not exponent.is_integer()) or _negative(exponent):
                 return jnp.power(_value(size), exponent)
             return original(size, exponent, modulo)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from quotax.sharpness.measures.trace import traced
-from quotax.sharpness.problem.arguments import check_choice, check_radius, check_whole
+from quotax.sharpness.problem.arguments import Key, check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
@@ -18,7 +19,7 @@ from quotax.sharpness.problem.vectors import Vector, stacked
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import Spread, sampled, spread
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
-from quotax.sharpness.verdicts.result import FUNCTION
+from quotax.sharpness.verdicts.result import standing
 from quotax.threads import one_thread
 
 CALL = "quotax.average_sharpness"
@@ -79,8 +80,7 @@ class AverageSharpness:
             f"{self.radius:g}, {self.samples} samples, {self.status}); second order predicts {self.prediction:.6g}"
             f"{error} ({self.method} trace over {self.dim} dimensions)"
         )
-        lines = [text, f"{FUNCTION[self.invariant]}: {self.reason}"]
-        return "\n".join(lines + ([str(self.spread)] if self.spread else []))
+        return "\n".join([text, *standing(self.invariant, self.reason, self.spread)])
 
 
 @one_thread
@@ -100,8 +100,8 @@ def average_sharpness(
     probes: int | None = None,
     batch: Any = None,
     microbatch: int | None = None,
-    mesh: Any = None,
-    key: Any = None,
+    mesh: Mesh | None = None,
+    key: Key = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
 ) -> AverageSharpness:

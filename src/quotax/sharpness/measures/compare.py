@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
 from quotax.sharpness.measures.trace import slope, trace
 from quotax.sharpness.measures.worst_case import sharpness
-from quotax.sharpness.problem.arguments import check_params, check_radius
+from quotax.sharpness.problem.arguments import Key, check_params, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
 
@@ -84,8 +85,8 @@ def compare(
     samples: int = 256,
     steps: int = 40,
     probes: int | None = None,
-    mesh: Any = None,
-    key: Any = None,
+    mesh: Mesh | None = None,
+    key: Key = None,
 ) -> Comparison:
     """All measures of several networks: a dict of name -> `(loss, params, space)`, or `(loss, params)`.
 

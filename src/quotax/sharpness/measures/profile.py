@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
-from quotax.sharpness.verdicts.result import FUNCTION, Sharpness
+from quotax.sharpness.verdicts.result import Sharpness, standing
 from quotax.threads import one_thread
 
 CALL = "quotax.profile"
@@ -56,7 +56,7 @@ class Profile:
         for radius, value, found in zip(self.radii, self.values, self.results, strict=True):
             status = found.status + (", kink" if found.kink else "")
             lines.append(f"{radius:>10.4g} {value:>12.6g} {2 * value / radius**2:>12.6g}  {status}")
-        return "\n".join([*lines, f"{FUNCTION[self.invariant]}: {self.reason}"])
+        return "\n".join([*lines, *standing(self.invariant, self.reason)])
 
 
 @one_thread
@@ -100,7 +100,9 @@ def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) ->
     return Profile(seen, values, tuple(results), spent, told.invariant, told.reason, told.arithmetic)
 
 
-def _measured(rising: Rising, radii: list[float], progress: Any, bound: bool) -> Iterator[Sharpness]:
+def _measured(
+    rising: Rising, radii: list[float], progress: Callable[[str], Any] | None, bound: bool
+) -> Iterator[Sharpness]:
     """A search at every radius, the first of which counts the gradients at the centre."""
     search: Search | None = None
     start: Any = None

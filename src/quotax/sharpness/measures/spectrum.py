@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
-from quotax.sharpness.problem.arguments import check_choice, check_share, check_whole
+from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
@@ -17,7 +18,7 @@ from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import stacked
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import Spread, spread, verdict
-from quotax.sharpness.verdicts.result import FUNCTION
+from quotax.sharpness.verdicts.result import standing
 from quotax.threads import one_thread
 
 CALL = "quotax.spectrum"
@@ -84,8 +85,7 @@ class Spectrum:
         lines = [f"{self.hessian} Hessian on {self.dim} dimensions ({self.status}, {self.products} products)"]
         lines += [f"top: {show(self.values)}"] if self.values.size else []
         lines += [f"bottom: {show(self.bottom)}"] if self.bottom.size else []
-        lines.append(f"{FUNCTION[self.invariant]}: {self.reason}")
-        return "\n".join(lines + ([str(self.spread)] if self.spread else []))
+        return "\n".join([*lines, *standing(self.invariant, self.reason, self.spread)])
 
 
 @one_thread
@@ -106,8 +106,8 @@ def spectrum(
     mask: Moving = None,
     batch: Any = None,
     microbatch: int | None = None,
-    mesh: Any = None,
-    key: Any = None,
+    mesh: Mesh | None = None,
+    key: Key = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
 ) -> Spectrum:

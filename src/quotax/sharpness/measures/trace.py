@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
-from quotax.sharpness.problem.arguments import check_whole
+from quotax.sharpness.problem.arguments import Key, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
@@ -17,7 +18,7 @@ from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
 from quotax.sharpness.verdicts.invariance import Spread, sampled, spread, verdict
-from quotax.sharpness.verdicts.result import FUNCTION
+from quotax.sharpness.verdicts.result import standing
 from quotax.threads import one_thread
 
 CALL = "quotax.trace"
@@ -27,7 +28,7 @@ EXACT = 1000
 
 
 @dataclass(frozen=True)
-class Trace:
+class TraceEstimate:
     """The trace of a Hessian on the horizontal space (or on all parameters that move).
 
     Attributes:
@@ -61,8 +62,7 @@ class Trace:
         error = "" if self.method == "exact" else f" ± {self.standard_error:.2g}"
         text = f"trace {self.value:.6g}{error} over {self.dim} dimensions ({self.hessian} Hessian, {self.method}"
         text += f", {self.products} products" + ("" if self.status == "ok" else f", {self.status}") + ")"
-        lines = [text, f"{FUNCTION[self.invariant]}: {self.reason}"]
-        return "\n".join(lines + ([str(self.spread)] if self.spread else []))
+        return "\n".join([text, *standing(self.invariant, self.reason, self.spread)])
 
 
 @one_thread
@@ -78,11 +78,11 @@ def trace(
     mask: Moving = None,
     batch: Any = None,
     microbatch: int | None = None,
-    mesh: Any = None,
-    key: Any = None,
+    mesh: Mesh | None = None,
+    key: Key = None,
     representatives: int = 0,
     spread_scale: float = 0.5,
-) -> Trace:
+) -> TraceEstimate:
     """The trace of the Hessian, in the metric of a quotient on its horizontal space.
 
     The Riemannian Hessian where the space has geodesics; `ball="linear"` takes straight lines instead. `probes=None`
@@ -109,7 +109,7 @@ def trace(
     if representatives:
         seen = spread(request, setting.given, lambda other: traced(settled(request.at(other)), probes)[0])
     status = "ok" if math.isfinite(value) else "not finite"
-    return Trace(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
+    return TraceEstimate(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)
 
 
 def traced(setting: Setting, probes: int | None) -> tuple[float, float, str, int]:
@@ -158,7 +158,7 @@ def gradient_norm(
     space: Space | None = None,
     batch: Any = None,
     microbatch: int | None = None,
-    mesh: Any = None,
+    mesh: Mesh | None = None,
 ) -> float:
     """The length of the gradient in the metric of the space: the steepest rise per unit of distance.
 

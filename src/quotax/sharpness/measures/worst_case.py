@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.problem.arguments import check_radius, check_start
+from quotax.sharpness.problem.arguments import Key, check_radius, check_start
 from quotax.sharpness.problem.ball import Space, broken_promises
 from quotax.sharpness.problem.devices import restart_devices
 from quotax.sharpness.problem.objective import Loss
@@ -54,10 +55,10 @@ def sharpness(
     curvature: int | None = None,
     memory: int | None = None,
     tolerance: float | None = None,
-    key: Any = None,
+    key: Key = None,
     start: Any = None,
     bound: bool = False,
-    mesh: Any = None,
+    mesh: Mesh | None = None,
     progress: Callable[[str], Any] | None = None,
     state: Search | None = None,
     resumable: bool = False,

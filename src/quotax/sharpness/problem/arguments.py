@@ -15,6 +15,9 @@ from jax.core import Tracer
 from quotax.errors import ParameterError, SharpnessError
 from quotax.sharpness.problem.vectors import on_host
 
+Key = jax.Array | np.ndarray | int | None
+"""What random numbers are drawn from; nothing is zero."""
+
 
 def check_params(call: str, params: Any) -> Any:
     """The parameters as finite floating-point JAX arrays."""
@@ -210,7 +213,7 @@ def check_share(call: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def random_key(call: str, key: Any) -> jax.Array:
+def random_key(call: str, key: Key) -> jax.Array:
     """A JAX key; an integer seeds one."""
     if key is None:
         return jax.random.key(0)
@@ -225,7 +228,7 @@ def random_key(call: str, key: Any) -> jax.Array:
     raise SharpnessError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")
 
 
-def random_bits(call: str, key: Any) -> tuple[int, ...]:
+def random_bits(call: str, key: Key) -> tuple[int, ...]:
     """A key as numbers, which seed a generator: those of `jax.random.key(n)` for an integer n."""
     if key is None:
         return (0, 0)

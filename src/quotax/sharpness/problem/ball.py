@@ -20,7 +20,7 @@ from quotax.hosted import Uncompiled, Unhosted
 from quotax.sharpness.problem.vectors import (
     ROWS,
     TOGETHER,
-    Layout,
+    FlatLayout,
     Tree,
     Vector,
     dot,
@@ -35,7 +35,7 @@ from quotax.sharpness.problem.vectors import (
 SHORT_OF_EXIT = 1 - 1e-9
 
 
-class Point(Protocol):
+class BasePoint(Protocol):
     """A factored point of a quotient.
 
     A metric that is not Euclidean also has `whiten` and `unwhiten`, linear maps with `|unwhiten(e)| = |e|_2`, or
@@ -59,7 +59,7 @@ class Point(Protocol):
 class Space(Protocol):
     """What sharpness needs to know of a quotient."""
 
-    def at(self, params: Tree) -> Point:
+    def at(self, params: Tree) -> BasePoint:
         """Everything that depends on the point, computed once."""
         ...
 
@@ -143,7 +143,7 @@ class Plain:
 class Horizontal:
     """The horizontal space of a factored point; whitened where the point knows how."""
 
-    def __init__(self, point: Any, layout: Layout, keep: Callable[[Any], Any]) -> None:
+    def __init__(self, point: Any, layout: FlatLayout, keep: Callable[[Any], Any]) -> None:
         """`keep` says how a program's result is kept: as a vector of the host or of the device."""
         self.whitened = not euclidean(point) and hasattr(point, "unwhiten")
         self.euclidean = self.whitened or euclidean(point)
@@ -250,7 +250,7 @@ def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
 
 # --- programs of a point: (layout, whether it whitens, whether it raises), point, flat vector -> flat vector
 
-Static = tuple[Layout, bool, bool]
+Static = tuple[FlatLayout, bool, bool]
 
 
 def _away(static: Static, point: Any, x: jax.Array) -> jax.Array:
@@ -295,7 +295,7 @@ class Curves:
     A point may say up to what length none of them leaves its domain (`reach`): below it nothing is asked for its exit.
     """
 
-    def __init__(self, frame: Horizontal, point: Any, layout: Layout) -> None:
+    def __init__(self, frame: Horizontal, point: Any, layout: FlatLayout) -> None:
         """Of a point that has `geodesic(v)`."""
         self._run, self._frame = runner(point, quickly=layout.size <= FEW), frame
         self._point, self._layout = point, layout
@@ -349,7 +349,7 @@ def _followed(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
     return jax.vjp(lambda x: _path(static, point, _stopped(static, point, x) * x).end, x)
 
 
-def _pull(flat: Layout, pull: Any, covector: jax.Array) -> jax.Array:
+def _pull(flat: FlatLayout, pull: Any, covector: jax.Array) -> jax.Array:
     return pull(flat.nested(covector))[0]
 
 
@@ -426,7 +426,7 @@ class Ball:
         return x * (self.radius / size) if size > self.radius else x
 
 
-def broken_promises(ball: Ball, point: Any, layout: Layout, one: Vector, two: Vector) -> tuple[float, float]:
+def broken_promises(ball: Ball, point: Any, layout: FlatLayout, one: Vector, two: Vector) -> tuple[float, float]:
     """How far the projection is from idempotent, and the metric from matching the ball's own, at a pair of vectors.
 
     The first is `|P h - h| / |h|` for h = P one; the second `|<back(c), h> - c(h)| / (|back(c)| |h|)` for c = two:
@@ -442,5 +442,5 @@ def broken_promises(ball: Ball, point: Any, layout: Layout, one: Vector, two: Ve
     return again, abs(inner - dot(two, right)) / (size if size > 0 else 1.0)
 
 
-def _inner(flat: Layout, point: Any, u: jax.Array, v: jax.Array) -> jax.Array:
+def _inner(flat: FlatLayout, point: Any, u: jax.Array, v: jax.Array) -> jax.Array:
     return jnp.asarray(point.inner(flat.nested(u), flat.nested(v))).astype(flat.dtype)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout
+from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout
 
 Moving = Any
 """A tree like the parameters of zeros and ones, the names of the arrays that move, or a predicate on names."""
@@ -35,7 +35,7 @@ def names(params: Tree) -> list[str]:
 
 
 def scale_of(
-    call: str, params: Tree, layout: Layout, *, adaptive: bool, mask: Moving, per_layer: bool
+    call: str, params: Tree, layout: FlatLayout, *, adaptive: bool, mask: Moving, per_layer: bool
 ) -> np.ndarray | None:
     """The vector s of the ball `|delta / s| <= radius`, zero where nothing moves; None for the plain ball.
 
@@ -60,12 +60,12 @@ def scale_of(
     return flat
 
 
-def _parts(layout: Layout, v: Vector) -> list[Vector]:
+def _parts(layout: FlatLayout, v: Vector) -> list[Vector]:
     """The pieces of a vector that belong to each array."""
     return [v[start:stop] for start, stop in pairwise((0, *layout.ends))]
 
 
-def block_norms(layout: Layout, norm: str) -> Callable[[Vector], Vector]:
+def block_norms(layout: FlatLayout, norm: str) -> Callable[[Vector], Vector]:
     """The norm of the block that each entry belongs to: single entries for "linf", arrays for "l2"."""
     if norm == "linf":
         return abs
@@ -88,7 +88,7 @@ def length_of(call: str, params: Tree, v: Tree, *, adaptive: bool, mask: Moving,
     return float(np.max(block_norms(flat, norm)(x)) if per_layer or norm == "linf" else np.linalg.norm(x))
 
 
-def _mask(call: str, params: Tree, layout: Layout, mask: Moving) -> np.ndarray:
+def _mask(call: str, params: Tree, layout: FlatLayout, mask: Moving) -> np.ndarray:
     known = names(params)
     if callable(mask):
         chosen = [bool(mask(name)) for name in known]
@@ -103,7 +103,7 @@ def _mask(call: str, params: Tree, layout: Layout, mask: Moving) -> np.ndarray:
     return np.repeat(np.asarray(chosen, layout.dtype), np.diff((0, *layout.ends)))
 
 
-def _tree_mask(call: str, params: Tree, layout: Layout, mask: Moving, known: list[str]) -> np.ndarray:
+def _tree_mask(call: str, params: Tree, layout: FlatLayout, mask: Moving, known: list[str]) -> np.ndarray:
     if jax.tree.structure(mask) != jax.tree.structure(params):
         raise SharpnessError(
             f"`{call}` needs mask= a tree of zeros and ones like the parameters, names of arrays, or a function of a "

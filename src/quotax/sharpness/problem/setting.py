@@ -9,9 +9,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
 from quotax.sharpness.problem.arguments import (
+    Key,
     check_ball,
     check_batch,
     check_choice,
@@ -26,7 +28,7 @@ from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
-from quotax.sharpness.problem.vectors import Layout, Tree, Vector, dot, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, on_host, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -65,8 +67,8 @@ class Measurement:
     per_layer: bool = False
     batch: Any = None
     microbatch: int | None = None
-    mesh: Any = None
-    key: Any = None
+    mesh: Mesh | None = None
+    key: Key = None
     representatives: int = 0
     spread_scale: float = 0.5
 
@@ -116,7 +118,7 @@ class Setting:
     kind: str
     point: Any
     scale: np.ndarray | None
-    layout: Layout
+    layout: FlatLayout
     length: Callable[[Tree, Tree], float] | None
     steady: bool | None = None
     unsteady: str = ""

@@ -26,7 +26,7 @@ SPARING = 2**25
 
 
 @dataclass(frozen=True)
-class Layout:
+class FlatLayout:
     """How a tree lies in a flat vector of `dtype`, the widest of its leaves and at least float32."""
 
     tree: Any
@@ -74,13 +74,13 @@ class Layout:
         return jax.tree.unflatten(self.tree, leaves)
 
 
-def layout(params: Tree) -> Layout:
+def layout(params: Tree) -> FlatLayout:
     """The layout of a tree of arrays."""
     leaves, tree = jax.tree.flatten(params)
     dtypes = tuple(leaf.dtype for leaf in leaves)
     widest = max((*dtypes, jnp.dtype(jnp.float32)), key=lambda dtype: jnp.finfo(dtype).bits)
     ends = tuple(accumulate(leaf.size for leaf in leaves))
-    return Layout(tree, tuple(leaf.shape for leaf in leaves), dtypes, ends, widest)
+    return FlatLayout(tree, tuple(leaf.shape for leaf in leaves), dtypes, ends, widest)
 
 
 # --- inside programs
@@ -164,7 +164,7 @@ def copied(tree: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _nested(layout: Layout, v: jax.Array) -> Tree:
+def _nested(layout: FlatLayout, v: jax.Array) -> Tree:
     return layout.nested(v)
 
 

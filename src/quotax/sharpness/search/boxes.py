@@ -17,7 +17,7 @@ import numpy as np
 
 from quotax.sharpness.problem.vectors import Vector, dot
 from quotax.sharpness.search.climbing import ROUNDING, RUNNING, STATIONARY
-from quotax.sharpness.search.places import Look, Place
+from quotax.sharpness.search.places import Look, Visited
 
 # A step longer than this many times radius / |g| is the linear model's maximiser, to the precision of float32.
 FULL = 1e12
@@ -28,7 +28,7 @@ FULL = 1e12
 class Lane:
     """One restart: the best point with its rise and gradient, the next step length, and where it starts."""
 
-    here: Place
+    here: Visited
     step: float
     done: int
     start: Vector | None
@@ -69,7 +69,7 @@ def lanes(look: Look, boxes: Boxes, noise: Vector) -> list[Lane]:
     starts = [boxes.corner(look.ball.horizontal(row)) for row in noise]
     if bool((look.gradient != 0).any()):
         starts[0] = boxes.corner(look.gradient)
-    centre = Place(0.0 * look.gradient, 0.0, look.gradient)
+    centre = Visited(0.0 * look.gradient, 0.0, look.gradient)
     return [Lane(centre, FULL, RUNNING, start) for start in starts]
 
 
@@ -85,7 +85,7 @@ def advance(look: Look, boxes: Boxes, stack: list[Lane], tolerance: float) -> tu
     return len(live), bad
 
 
-def _digest(look: Look, boxes: Boxes, lane: Lane, there: Place, good: bool) -> None:
+def _digest(look: Look, boxes: Boxes, lane: Lane, there: Visited, good: bool) -> None:
     if lane.start is not None and good:
         # A start replaces the centre even if it lies lower: restarts stay different.
         lane.here, lane.start = there, None

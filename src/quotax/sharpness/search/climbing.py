@@ -17,7 +17,7 @@ import numpy as np
 from quotax.sharpness.problem.vectors import Vector
 from quotax.sharpness.search.exploring import REACH, Explorer
 from quotax.sharpness.search.hessian_memory import HessianMemory, learn, nothing_known
-from quotax.sharpness.search.places import Look, Place, bend, bent, outlook, tangent
+from quotax.sharpness.search.places import Look, Visited, bend, bent, outlook, tangent
 from quotax.sharpness.search.proposal import Proposal, propose
 
 RUNNING, STATIONARY, ROUNDING = 0, 1, 2
@@ -41,7 +41,7 @@ class Climber:
     combination of the gradients on either side: it leads along the crease, where both would cross it and fall.
     """
 
-    here: Place
+    here: Visited
     slope: Vector
     creased: bool
     gain: float
@@ -65,7 +65,7 @@ def climbers(gradient: Vector, pool: list[Explorer], known: HessianMemory | None
     """
     climbs = []
     if known is not None:
-        centre = Place(0.0 * gradient, 0.0, gradient)
+        centre = Visited(0.0 * gradient, 0.0, gradient)
         climbs.append(Climber(centre, gradient, False, UNKNOWN, 0.0, REACH, 0, 0, known, RUNNING))
     for one in pool:
         nothing = nothing_known(memory, gradient)
@@ -133,7 +133,7 @@ def advance(look: Look, one: Climber, proposed: Proposal) -> bool:
     return good
 
 
-def _turn(look: Look, one: Climber, there: Place, good: bool, climbed: bool) -> None:
+def _turn(look: Look, one: Climber, there: Visited, good: bool, climbed: bool) -> None:
     """The slope after a bend, whether it is that of a crease, and the next reach.
 
     The least element of the segment between the last slope and the new gradient (Wolfe's conjugate subgradient): after

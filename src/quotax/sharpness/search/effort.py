@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotax.sharpness.problem.arguments import check_share, check_whole
-from quotax.sharpness.problem.vectors import Layout
+from quotax.sharpness.problem.vectors import FlatLayout
 
 BUDGET = 200
 """Gradients, unless said otherwise."""
@@ -96,7 +96,7 @@ class Wanted:
         if self.tolerance is not None:
             check_share(call, "tolerance", self.tolerance)
 
-    def plan(self, flat: Layout) -> Effort:
+    def plan(self, flat: FlatLayout) -> Effort:
         """The division of the budget for so many parameters."""
         budget, restarts = self.budget, self.restarts
         if self.steps is not None:
@@ -104,7 +104,7 @@ class Wanted:
             budget = 1 + PRODUCT * (6 if self.curvature is None else self.curvature) + self.steps * restarts
         return plan(budget, flat.size, flat.dtype.itemsize, self.curvature, restarts, self.memory)
 
-    def share(self, flat: Layout) -> float:
+    def share(self, flat: FlatLayout) -> float:
         """The tolerance of the certificate of stationarity."""
         if self.tolerance is not None:
             return float(self.tolerance)
@@ -116,9 +116,9 @@ def plan(
 ) -> Effort:
     """The division of a budget, where the caller has not said otherwise.
 
-    Two fifths go to the first visits of starts, three or four for each, and of three starts at least. The model at the centre comes only with
-    budgets that leave room for it. Networks of which a handful of copies would take more than `MEMORY_BYTES` get a
-    single ascent.
+    Two fifths go to the first visits of starts, three or four for each, and of three starts at least. The model at the
+    centre comes only with budgets that leave room for it. Networks of which a handful of copies would take more than
+    `MEMORY_BYTES` get a single ascent.
     """
     patience = PATIENCE if budget is None and size <= FEW else 0
     budget = budget or BUDGET

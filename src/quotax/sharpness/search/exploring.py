@@ -16,7 +16,7 @@ import numpy as np
 
 from quotax.sharpness.problem.ball import Ball
 from quotax.sharpness.problem.vectors import Vector, combine, stacked
-from quotax.sharpness.search.places import Look, Place, bend, bent, outlook
+from quotax.sharpness.search.places import Look, Visited, bend, bent, outlook
 
 GROWN = 7
 """Visits, once all starts are made, of those that may still overtake: their outlook is this share of the best."""
@@ -44,7 +44,7 @@ class Explorer:
     multiplied by the Hessian, without the gradient's own pull, which draws nearby starts to one and the same maximum.
     """
 
-    here: Place
+    here: Visited
     gain: float
     reach: float
     age: int
@@ -63,7 +63,7 @@ class Explorer:
 
 def start(direction: Vector, side: float) -> Explorer:
     """An explorer that has visited nothing yet."""
-    return Explorer(Place(direction, -math.inf, direction), 0.0, REACH, 0, side)
+    return Explorer(Visited(direction, -math.inf, direction), 0.0, REACH, 0, side)
 
 
 def plant(
@@ -173,7 +173,7 @@ def advance(look: Look, pool: list[Explorer], turn: list[int], young: int) -> tu
     return [one for one in moved if one.age >= 0], bad
 
 
-def _after(ball: Ball, one: Explorer, there: Place, good: bool) -> Explorer:
+def _after(ball: Ball, one: Explorer, there: Visited, good: bool) -> Explorer:
     here, begun = one.here, one.age == 0 or one.turns
     climbed = good and (begun or there.rise > here.rise)
     reach = one.reach if begun else bent(ball, here, there, climbed, one.reach)

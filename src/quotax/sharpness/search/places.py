@@ -20,7 +20,7 @@ STRAYED = 8
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Place:
+class Visited:
     """A visited point: the displacement, the rise of the loss and its horizontal metric gradient there."""
 
     x: Vector
@@ -65,16 +65,16 @@ class Look:
         """The rounding unit."""
         return self.problem.layout.eps
 
-    def visit(self, x: Vector) -> tuple[Place, bool]:
+    def visit(self, x: Vector) -> tuple[Visited, bool]:
         """The place at x, and whether loss and gradient are finite there."""
         return self._seen(x, *self.problem.look(x))
 
-    def visits(self, points: list[Vector]) -> list[tuple[Place, bool]]:
+    def visits(self, points: list[Vector]) -> list[tuple[Visited, bool]]:
         """Several places, at once where there are devices for each."""
         return [self._seen(x, *seen) for x, seen in zip(points, self.problem.looks(points), strict=True)]
 
-    def _seen(self, x: Vector, value: float, gradient: Vector) -> tuple[Place, bool]:
-        return Place(x, value - self.base, gradient), bool(np.isfinite(value)) and finite(gradient)
+    def _seen(self, x: Vector, value: float, gradient: Vector) -> tuple[Visited, bool]:
+        return Visited(x, value - self.base, gradient), bool(np.isfinite(value)) and finite(gradient)
 
     def feasible(self, x: Vector) -> Vector:
         """A combination of horizontal vectors, pulled back to the sphere if it is outside.
@@ -109,7 +109,7 @@ def tangent(ball: Ball, x: Vector, v: Vector) -> Vector:
     return v - (ball.inner(x, v) / square) * x if square > 0 else v
 
 
-def bent(ball: Ball, here: Place, there: Place, climbed: bool, reach: float) -> float:
+def bent(ball: Ball, here: Visited, there: Visited, climbed: bool, reach: float) -> float:
     """The next reach: shorter after a fall or where the tangential gradient has turned round, longer otherwise."""
     if not climbed:
         return 0.25 * reach

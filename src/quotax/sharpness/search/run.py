@@ -27,7 +27,7 @@ from quotax.sharpness.search.effort import PRODUCT, Effort
 from quotax.sharpness.search.exploring import GROWN, Explorer, distinct, following, joined, plant
 from quotax.sharpness.search.hessian_memory import HessianMemory, lanczos
 from quotax.sharpness.search.one import Ascent
-from quotax.sharpness.search.places import Centre, Look, Place
+from quotax.sharpness.search.places import Centre, Look, Visited
 from quotax.sharpness.search.watching import Interrupts
 
 
@@ -251,7 +251,7 @@ def _lanes(job: Job, look: Look, product: Boxes, search: Search) -> bool:
     return True
 
 
-def _steepest(ball: Ball, places: list[Place]) -> float:
+def _steepest(ball: Ball, places: list[Visited]) -> float:
     return max((ball.norm(place.gradient) for place in places), default=0.0)
 
 

@@ -73,14 +73,15 @@ class Sharpness:
         lines = [text + ")"]
         if self.kink:
             lines.append("kinks: the loss bends at points, not smoothly; its Hessian does not describe this ball")
-        if self.reason:
-            lines.append(f"{FUNCTION[self.invariant]}: {self.reason}")
-        if self.spread is not None:
-            lines.append(str(self.spread))
-        return "\n".join(lines)
+        return "\n".join([*lines, *standing(self.invariant, self.reason, self.spread)])
 
 
-FUNCTION = {
+def standing(invariant: bool | None, reason: str, spread: Spread | None = None) -> list[str]:
+    """The last lines of a measure's text: whether it is a function on the quotient and why, and its values there."""
+    return [f"{_FUNCTION[invariant]}: {reason}"] * bool(reason) + [str(spread)] * (spread is not None)
+
+
+_FUNCTION = {
     True: "a function on the quotient",
     False: "not a function on the quotient",
     None: "not known to be a function on the quotient",

@@ -15,7 +15,7 @@ def solve(rate, y, end=1.0):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=lambda d: d.__name__)
-def test_an_oscillator(dtype):
+def test_an_oscillator_stays_on_its_circle(dtype):
     found = solve(lambda y: jnp.stack([y[1], -y[0]]), jnp.asarray([1, 0], dtype), 10.0)
     assert found.t == 10
     assert found.y.dtype == dtype

@@ -59,7 +59,7 @@ def drop_in_order(path):
 # --- straight lines
 
 
-def test_straight():
+def test_a_straight_path_is_exact_and_never_ends():
     w, v = normal(0, 3), normal(1, 3)
     path = straight({"w": w}, {"w": v})
     np.testing.assert_allclose(path.at(0.3)["w"], w + 0.3 * v)
@@ -213,7 +213,7 @@ def test_derivatives_batches_and_compilation():
 
 
 @pytest.mark.slow
-def test_float32(strict_promotion):
+def test_float32_stays_and_is_accurate(strict_promotion):
     del strict_promotion
     point, velocity = jax.tree.map(lambda x: x.astype(jnp.float32), canonical("relu"))
     path = kempf_ness(parts_of("relu"), point, velocity)
@@ -256,7 +256,7 @@ FOLLOWED = ("leaky", "rope")
 
 
 @pytest.mark.parametrize("name", sampled((), FOLLOWED, [name for name in CASES if name not in REFUSED]))
-def test_every_row(name):
+def test_geodesics_keep_their_speed_and_stay_horizontal(name):
     parts, (point, velocity) = parts_of(name), canonical(name)
     path = kempf_ness(parts, point, velocity)
     assert float(path.error) < 1e-9
@@ -287,7 +287,7 @@ def sphere(x, v):
 
 
 @pytest.mark.slow
-def test_great_circles():
+def test_geodesics_of_a_sphere_are_great_circles():
     x, v = jnp.array([0.3, -0.2]), jnp.array([0.5, 1.1])
     path = sphere(x, v)
     start, direction = jax.jvp(lambda x: jnp.append(2 * x, jnp.sum(x**2) - 1) / (1 + jnp.sum(x**2)), (x,), (v,))
@@ -307,20 +307,6 @@ def test_a_chart_that_ends_is_left_at_its_end():
     assert float(path.exit_time) == pytest.approx(np.pi / 4, rel=1e-8)
     assert not bool(path.ok)
     assert float(path.error) == np.inf
-
-
-def half_plane(arrays, covector, curvature):
-    return {"z": arrays["z"][1] ** 2 * curvature * covector["z"]}
-
-
-@pytest.mark.slow
-def test_data_and_a_boundary_of_ones_own():
-    # Upwards in the half-plane y grows like exp(t); the boundary is put at y = 2.
-    height = lambda arrays, curvature: 2 - arrays["z"][1]
-    z, v = jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0])
-    path = hamiltonian(half_plane, {"z": z}, {"z": v}, {"z": v / 4}, data=(jnp.asarray(4.0),), regularity=height)
-    np.testing.assert_allclose(path.end["z"], [0, np.e], atol=1e-11)
-    assert float(path.exit_time) == pytest.approx(np.log(2), rel=1e-7)
 
 
 # --- inv and mix

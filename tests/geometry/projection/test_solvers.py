@@ -292,7 +292,7 @@ def test_decompositions_one_by_one_have_derivatives():
 @pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["Sylvester", "chain of scalings"])
-def test_single_precision(name):
+def test_float32_stays_and_projecting_twice_changes_nothing(name):
     net, families = case(name)
     parts = components(families)
     arrays, vectors = draw(net, 0, jnp.float32), draw(net, 1, jnp.float32)

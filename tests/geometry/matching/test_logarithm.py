@@ -39,7 +39,7 @@ def exact_sphere_log(base, target):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", list(ROUTES))
-def test_sphere(route):
+def test_shooting_finds_the_logarithm_of_a_sphere(route):
     base, target = unit(normal(0, 7)), unit(normal(1, 7))
     found = sphere_log(base, target, target - base, **ROUTES[route])
     assert bool(found.ok)
@@ -77,7 +77,7 @@ def horizontal(y, v):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", list(ROUTES))
-def test_bures_wasserstein(route):
+def test_shooting_finds_the_logarithm_of_bures_and_wasserstein(route):
     a, b, noise = normal(2, 3, 5, 3)
     align = lambda e: {"Y": b @ polar(b.T @ e["Y"])}
     closest = align({"Y": a})["Y"]
@@ -93,7 +93,7 @@ def test_bures_wasserstein(route):
     assert not bool(chord(tree(a), tree(b), project).ok)  # not aligned: the chord is not horizontal
 
 
-# --- the two metrics of mathematics.md on one scalar: u exp(w/u), and u sqrt(1 + 2 w/u), which ends
+# --- the two metrics of two-factor blocks on one scalar: u exp(w/u), and u sqrt(1 + 2 w/u), which ends
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_no_logarithm_is_a_named_result(route):
 
 
 @pytest.mark.slow
-def test_float32():
+def test_float32_stays_and_is_accurate():
     base, target = (unit(normal(s, 7)).astype(jnp.float32) for s in (0, 1))
     found = sphere_log(base, target, target - base)
     assert found.vector.dtype == found.residual.dtype == jnp.float32

@@ -135,7 +135,7 @@ def test_it_is_the_same_along_the_orbit_up_to_an_orthogonal_element(spaces):
 
 
 @pytest.mark.slow
-def test_single_precision(spaces):
+def test_float32_stays_and_is_accurate(spaces):
     space = spaces(4, 2, 3)
     params = draw(space.network, 0)
     narrow = {n: a.astype(jnp.float32) for n, a in params.items()}
@@ -234,7 +234,7 @@ OUT = {"W2": (slice(None), 0)}
     ids=["alive", "incoming", "outgoing", "both"],
 )
 @DTYPES
-def test_dead_units(name, dead, attained, dtype):
+def test_dead_units_do_not_disturb_the_living(name, dead, attained, dtype):
     case = CASES[name]
     params = with_zeros(case.draw(0, dtype), **dead)
     found = case.space().canonical(params)

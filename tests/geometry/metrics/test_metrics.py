@@ -159,7 +159,7 @@ def test_a_metric_of_ones_own():
 
 
 @pytest.mark.slow
-def test_verify_metric():
+def test_named_metrics_are_proved_or_refuted():
     scale = CASES["relu"].families[0]
     model = CASES["relu"].model
     for metric in ("invariant", "inv", "mix"):
@@ -262,7 +262,7 @@ def covariance(matrix, isotropic):
 
 
 def named_metric(kind, name, params, a, b):
-    """mathematics.md, section 4, with `G = left^T` and `H = right^T`."""
+    """The metrics of two-factor blocks as they are published, with `G = left^T` and `H = right^T`."""
     # What belongs to no block is measured as it is.
     total = float(np.asarray(a["b2"]) @ np.asarray(b["b2"])) if name == "relu" else 0.0
     for at, u, v in zip(*(pairs(name, x) for x in (params, a, b)), strict=True):
@@ -329,7 +329,7 @@ def test_inv_and_mix_are_proved_to_be_invariant(name, kind):
 
 
 def factors(tree):
-    """`G = W2`, `H = W1^T`, as in mathematics.md."""
+    """`G = W2`, `H = W1^T`, as they are published."""
     return np.asarray(tree["W2"], float), np.asarray(tree["W1"], float).T
 
 
@@ -467,7 +467,7 @@ def test_second_derivatives_through_the_canonical_representative(name):
     [("relu", "invariant"), ("relu", "mix")]
     + [pytest.param("linear", m, marks=pytest.mark.slow) for m in ("invariant", "pullback", "inv")],
 )
-def test_single_precision(name, metric):
+def test_float32_stays_and_is_accurate(name, metric):
     case = CASES[name]
     space = case.space(metric)
     params, u, v = (case.draw(i) for i in range(3))

@@ -66,7 +66,7 @@ def gap(a, b):
 
 
 @pytest.mark.parametrize("name", TRUE)
-def test_dimensions(name):
+def test_dimensions_are_those_of_theory(name):
     net, space = SPACES[name]
     parameters, orbit = EXPECTED[name]
     assert (net.num_parameters, space.fiber_dim, space.dim) == (parameters, orbit, parameters - orbit)
@@ -76,7 +76,7 @@ def test_dimensions(name):
 @pytest.mark.parametrize("name", CONTINUOUS)
 @settings(max_examples=4)
 @given(seed=st.integers(0, 2**30))
-def test_projection_laws(name, dtype, seed):
+def test_projections_are_idempotent_and_add_up(name, dtype, seed):
     net, space = SPACES[name]
     tolerance = TOLERANCE[dtype]
     params, u, v = (draw(net, seed + i, dtype) for i in range(3))
@@ -230,7 +230,7 @@ def test_norm_and_inner_are_those_of_the_metric():
     assert np.isfinite(float(space.norm(jax.tree.map(lambda a: a.astype(jnp.float32), params), huge)))
 
 
-def test_refusals():
+def test_bad_input_is_refused_in_the_words_of_the_call():
     net, space = SPACES["relu scaling"]
     params, v = draw(net, 0), draw(net, 1)
     _, claim = symmetry("relu scaling")

@@ -137,7 +137,7 @@ UP_TO_THE_GROUP = {"test_exp_after_log", "test_geodesic_boundary_points", "test_
     ("name", "check"),
     parameters("quotient_metric", "QuotientMetricTestCase", skip=NOT_FOR_QUOTIENTS | UP_TO_THE_GROUP, quick=["shift"]),
 )
-def test_quotient_metrics(name, check):
+def test_quotient_metrics_pass_the_cases_of_geomstats(name, check):
     base = total(name).quotient
     check.run(space=base, data_generator=NearPoints(base))
 
@@ -170,7 +170,7 @@ def test_metrics_of_the_parameters(name, check):
 
 
 @pytest.mark.parametrize(("name", "check"), parameters("group_action", "GroupActionTestCase", quick=["shift"]))
-def test_actions(name, check):
+def test_actions_pass_the_cases_of_geomstats(name, check):
     space = total(name)
     group = space.group_action.group
     check.run(
@@ -184,7 +184,7 @@ def test_actions(name, check):
 
 # Last: the programs of the integrability tensor are so large that others are forgotten for them (tests/conftest.py).
 @pytest.mark.parametrize(("name", "check"), parameters("fiber_bundle", "FiberBundleTestCase", quick=["shift"]))
-def test_bundles(name, check):
+def test_bundles_pass_the_cases_of_geomstats(name, check):
     space = total(name)
     check.run(
         total_space=space,

@@ -262,7 +262,7 @@ def test_copies_are_recovered_exactly(name):
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**20), scale=st.sampled_from([0.05, 0.5, 5.0]))
-def test_laws(name, seed, scale):
+def test_alignment_is_no_worse_than_nothing_and_above_its_bound(name, seed, scale):
     plan, shapes = case(name)
     arrays, noise = draw(shapes, seed), draw(shapes, seed + 1)
     reference = {n: arrays[n] + scale * noise[n] for n in arrays}
@@ -342,7 +342,7 @@ def test_one_sign_of_all_parameters_is_found():
     assert float(found.elements["flip"]) == -1
 
 
-def test_against_procrustes():
+def test_one_rotation_is_that_of_procrustes():
     plan, shapes = families({"W": "h x"}, {"o": (O("h"), {"W": "g @ W"})}, {"h": 6, "x": 9})
     a, b = draw(shapes, 0), draw(shapes, 1)
     found = match(plan, a, b)
@@ -435,7 +435,7 @@ def test_jit_vmap_and_derivatives():
 
 
 @pytest.mark.slow
-def test_float32(strict_promotion):
+def test_float32_stays_and_is_accurate(strict_promotion):
     plan, shapes = case("heads")
     exact = draw(shapes, 0)
     a, copy = (jax.tree.map(lambda v: v.astype(jnp.float32), p) for p in (exact, act(plan, exact, compact(plan, 1))))
@@ -448,7 +448,7 @@ def test_float32(strict_promotion):
 def test_more_starts_are_never_worse():
     plan, shapes = case("four layers")
     a, b = draw(shapes, 0), draw(shapes, 1)
-    distances = [float(match(plan, a, b, starts=n, key=jax.random.key(3)).distance) for n in (1, 2, 6)]
+    distances = [float(match(plan, a, b, starts=n).distance) for n in (1, 2, 6)]
     assert match(plan, a, b, starts=6).starts.shape == (6,)
     assert distances[0] >= distances[2]
     assert distances[1] >= distances[2] - 1e-9

@@ -78,7 +78,7 @@ def test_the_gradient_of_a_charge_is_its_generator(name):
             np.testing.assert_allclose(array, factor * field.get(key, jnp.zeros_like(array)), atol=1e-12)
 
 
-def test_closed_forms():
+def test_charges_are_their_closed_forms():
     p = CASES["linear biases"].draw(0)
     expected = p["W1"] @ p["W1"].T + jnp.outer(p["b1"], p["b1"]) - p["W2"].T @ p["W2"]
     found = charges(CASES["linear biases"].lowered, p)
