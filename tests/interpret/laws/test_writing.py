@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import quotax as qx
-from kernel.evaluation import Numbers, Opaque, output_array
+from kernel.evaluation import Numbers, Opaque, contradicted, output_array
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.kernel.sizes import Size
@@ -77,6 +77,7 @@ def compare(model, symbols, rng, positive=()):
         array = np.asarray(array, float)
         found = output_array(numbers, poly, array.shape)
         np.testing.assert_allclose(found, array, rtol=1e-8, atol=1e-10)
+    assert not contradicted(numbers)
     return None
 
 
