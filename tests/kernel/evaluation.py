@@ -239,6 +239,23 @@ class Numbers:
         return carries[atom.number]
 
 
+def contradicted(numbers):
+    """The atoms that have been evaluated and are not what is known of their signs and of their selections."""
+    found = []
+    for number, value in numbers.cache.items():
+        atom = numbers.atoms[number]
+        finite = value[np.isfinite(value)]
+        holds = {"positive": finite > 0, "nonnegative": finite >= 0, "nonzero": finite != 0,
+                 "sign": np.abs(finite) == 1, "boolean": (finite == 0) | (finite == 1), "real": finite == finite}  # fmt: skip
+        wrong = not np.all(holds[atom.sign])
+        for rows, columns, total in atom.rows:
+            hits = np.moveaxis(value, columns, range(len(columns))).reshape(-1, *(value.shape[r] for r in rows)).sum(0)
+            wrong |= not np.all(hits == 1 if total else hits <= 1)
+        if wrong:
+            found.append((atom.name, atom.what, atom.sign, atom.rows))
+    return found
+
+
 def evaluated(function, arguments):
     """A function of the sheet at arrays."""
     name = type(function.expression).__name__

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.evaluation import Numbers, element_values
+from kernel.evaluation import Numbers, contradicted, element_values
 from kernel.terms import DOUBLE, ELEMENTS, JOINT, LESS, MORE, SIZES, H, K, World
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Constant, Factor, Parameter
@@ -374,7 +374,8 @@ def test_an_array_of_numbers_at_any_index():
     """Blocks, strides, reversals and single places of arrays with different dimensions."""
     rng, other = np.random.default_rng(0), Free((1, 0), Size.of(4))
     whole = [rng.integers(-3, 4, (6, 4)), np.repeat([[1], [0], [0], [1], [2], [3]], 4, 1), np.eye(6)[:, :4],
-             np.tile(rng.integers(-3, 4, (6, 1)), 4), np.eye(6), np.eye(6)[::-1]]  # fmt: skip
+             np.tile(rng.integers(-3, 4, (6, 1)), 4), np.eye(6), np.eye(6)[::-1],
+             rng.integers(0, 3, (6, 4)), rng.integers(1, 3, (6, 4)), np.eye(6)[[0, 1, 2, 0, 5, 5], :4]]  # fmt: skip
     for array in whole:
         second = [
             other,
@@ -388,6 +389,11 @@ def test_an_array_of_numbers_at_any_index():
         for left in PLACES["6"]:
             for right in second:
                 check_normal(PLAIN, [Factor(made.number, (left, right), 1)], at=SIZES[:1])
+    numbers = Numbers(PLAIN.atoms, SIZES[0])
+    for atom in PLAIN.atoms.made:
+        if isinstance(atom.what, Constant):
+            numbers.atom(atom.number)
+    assert not contradicted(numbers)
 
 
 def test_only_the_sum_that_was_named_is_divided_out():

@@ -314,6 +314,11 @@ def single(poly: Poly) -> Factor | None:
     return term[0] if coefficient == 1 and len(term) == 1 and term[0].power == 1 else None
 
 
+def fraction(value: Any) -> Fraction:
+    """A SymPy rational as a fraction."""
+    return Fraction(int(value.p), int(value.q))
+
+
 def key_of(poly: Poly) -> frozenset[Any]:
     """A hashable form of a polynomial."""
     return frozenset(poly.items())

@@ -27,7 +27,7 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Extreme, Function, What
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, renamed, single, slot
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, fraction, renamed, single, slot
 from quotax.kernel.rewriting import RULES
 from quotax.kernel.sheet import Loop, Sheet, definitions, named_sum, node, reduced
 from quotax.kernel.sizes import Size
@@ -36,7 +36,6 @@ from quotax.kernel.transformation import (
     Law,
     applied,
     exponential,
-    fraction,
     identities,
     kind_of,
     leads,

@@ -11,9 +11,8 @@ import sympy as sp
 from quotax.kernel import atoms as kinds
 from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, key_of, rational, sign_of
+from quotax.kernel.polynomials import UNIT, Algebra, fraction, key_of, rational, sign_of
 from quotax.kernel.sizes import Size
-from quotax.kernel.transformation import fraction
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom
 from quotax.kernel.indices import Bound, Index
-from quotax.kernel.polynomials import Algebra, Factor, Poly, key_of, renamed
+from quotax.kernel.polynomials import Algebra, Factor, Poly, fraction, key_of, renamed
 
 ALPHA = {
     "positive": sp.Symbol("alpha", positive=True),
@@ -221,11 +221,6 @@ def log_magnitude(algebra: Algebra, atom: int) -> Atom:
     """The logarithm of the absolute value of an entry."""
     base = algebra.atoms[atom]
     return algebra.atoms.make(("log", atom), kinds.Logarithm(atom), f"log|{base.name}|", base.slots, moved=True)
-
-
-def fraction(value: Any) -> Fraction:
-    """A SymPy rational as a fraction."""
-    return Fraction(int(value.p), int(value.q))
 
 
 def permutes(algebra: Algebra, word: Sequence[Factor]) -> bool:

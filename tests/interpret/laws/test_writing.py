@@ -9,7 +9,7 @@ from jax import lax
 import quotax as qx
 from certify import claims
 from certify.test_primitives import CASES
-from kernel.evaluation import Numbers, output_array
+from kernel.evaluation import Numbers, Opaque, contradicted, output_array
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.kernel.sizes import Size
@@ -63,6 +63,7 @@ def compare(model, symbols, rng, positive=()):
         array = np.asarray(array, float)
         found = output_array(numbers, poly, array.shape)
         np.testing.assert_allclose(found, array, rtol=1e-8, atol=1e-10)
+    assert not contradicted(numbers)
     return None
 
 
@@ -354,6 +355,41 @@ def test_positions_are_compared_as_numbers(left, right):
     for size in (1, 2, 3, 5):
         missing = compare(net, {"h": size}, np.random.default_rng(size))
         assert missing is None, missing
+
+
+USES = {
+    "read": lambda b, i, q: b[q.astype(int)],
+    "read or zero": lambda b, i, q: jnp.take(b, q.astype(int), mode="fill", fill_value=0.0),
+    "largest": lambda b, i, q: jnp.maximum(q, 1) * b,
+    "least": lambda b, i, q: jnp.minimum(q, i) * b,
+    "clipped": lambda b, i, q: jnp.clip(q, 0, i.shape[0] - 1) * b,
+    "running sum": lambda b, i, q: jnp.cumsum(q) * b,
+    "choice": lambda b, i, q: jnp.where(q > 1, b, -b),
+    "product": lambda b, i, q: (q[:, None] * i[None, :]) @ b,
+    "slice": lambda b, i, q: lax.dynamic_slice(b, (q[-1].astype(int),), (1,)),
+    "one hot": lambda b, i, q: jax.nn.one_hot(q.astype(int), b.shape[0]) @ b,
+    "without a sign": lambda b, i, q: (q.astype("uint32") - 1) * b,
+    "place of a product": lambda b, i, q: b[jnp.argmax(b * q)],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_are_used_as_numbers(name, use):
+    """What is read, bounded, summed and chosen by positions, where entries exist; what is not read is no mistake."""
+
+    @qx.architecture(params={"b": "h"}, inputs={"t": qx.Tokens("h", below="h")})
+    def net(p, t):
+        i = jnp.arange(p["b"].shape[0])
+        return USES[use](p["b"], i, POSITIONS[name](i, t, p["b"]))
+
+    for size in (2, 3, 5):
+        try:
+            if compare(net, {"h": size}, np.random.default_rng(size)) is not None:
+                return
+        except Opaque:
+            return
 
 
 @pytest.mark.parametrize("power", [2, 3])
