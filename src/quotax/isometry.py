@@ -142,11 +142,7 @@ def _small(network: Network, families: Sequence[Family]) -> Network:
     """The network itself, or a smaller one whose families are settled in the same way."""
     if network.num_parameters <= _LARGEST:
         return network
-
-    def kind(families: Sequence[Family]) -> tuple[Any, ...]:
-        found = gauge(families, unique=True)
-        return found.characters, found.excluded, set(found.unsettled)
-
+    kind = lambda own: (lambda g: (g.characters, g.excluded, set(g.unsettled)))(gauge(own, unique=True))
     for root in (0.25, 0.35, 0.5):
         sizes = {axis: n if n <= 2 else 2 * max(1, math.ceil(n**root / 2)) for axis, n in network.sizes.items()}
         small = network.architecture.at(**sizes)

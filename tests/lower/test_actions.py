@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import collections
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import quotax as qx
+from models import relu
 from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
 from quotax.geometry.families.component import Component
@@ -182,3 +186,28 @@ def test_sizes_that_the_group_cannot_act_on_are_refused():
     action = qx.Symmetry("rope", qx.ComplexScaling("x"), {"W1": "W1 @ inv(g)"}).bind(SPECS)
     with pytest.raises(SymmetryError, match="x"):
         lower_action(action, SPECS, SIZES)
+
+
+def test_a_quotient_reads_lowers_and_chooses_once(monkeypatch):
+    calls = collections.Counter()
+
+    def counted(place, name):
+        function = getattr(importlib.import_module(place), name)
+
+        def call(*arguments, **settings):
+            calls[name] += 1
+            return function(*arguments, **settings)
+
+        monkeypatch.setattr(f"{place}.{name}", call)
+
+    for place in ("quotax.pipeline", "quotax.isometry"):
+        counted(place, "lower_action")
+        counted(place, "choose")
+    counted("quotax.symmetry.symmetry", "parse_action")
+    claims = [
+        qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}),
+        qx.Symmetry("permute", qx.Permutation("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}),
+    ]
+    space = qx.quotient(relu.at(h=3, x=2, y=2), claims, metric="invariant")
+    assert space.metric_certificate
+    assert calls == {"lower_action": len(claims), "choose": 1, "parse_action": 6}

@@ -241,17 +241,15 @@ def _with_offset(
             continue
         if len(set(own)) != len(own):
             continue
-        spot = other.index(axis)
-        left = [f for f in other if f != axis]
-        order = [left.index(f) for f in own]
-        candidates = [p for p in places if p != (source.name, spot)]
+        spot, left = other.index(axis), [f for f in other if f != axis]
+        order, own_place = [left.index(f) for f in own], (source.name, spot)
+        candidates = [p for p in places if p != own_place]
         for c in (1, -1, 2):
             offset = (target.name, source.name, spot, order, float(c))
-            own_place = (source.name, spot)
             holds = lambda chosen, o=offset, q=own_place: check.same(_flipping((*chosen, q), o))
             # an offset is new only where the same flip without it is not a symmetry
             for chosen in itertools.islice(_minimal(candidates, covered, holds), 1):
-                both = (*chosen, (source.name, spot))
+                both = (*chosen, own_place)
                 if check.same(_flipping(both)):
                     continue
                 line = Line(target, False)

@@ -260,11 +260,7 @@ def _column(moments: Moments, term: Term) -> np.ndarray:
 
 
 def _solutions(
-    blocks: list[np.ndarray],
-    terms: list[Term],
-    axis: str | None,
-    each: str | None,
-    group: Group | None,
+    blocks: list[np.ndarray], terms: list[Term], axis: str | None, each: str | None, group: Group | None
 ) -> list[Solution]:
     rows = modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks]))
     numbers = [modular.rationals(row) for row in rows]
