@@ -170,7 +170,7 @@ def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, outpu
     return certify_equivariance(architecture, forward, spec, symmetry.bind(probed.params), **settings)
 
 
-def coverage(found: Any, architecture: Architecture | None = None) -> Coverage:
+def coverage(found: SymmetryGroup | Iterable[Symmetry], architecture: Architecture | None = None) -> Coverage:
     """What a derived group, or a list of symmetries with its architecture, leaves open.
 
     Parameters that no symmetry moves, forms of symmetries that were not searched, primitives that no proof for every

@@ -10,7 +10,7 @@ import random
 import zlib
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import sympy as sp
 
@@ -27,7 +27,7 @@ class Lemmas:
     def __init__(self, prove: Prover) -> None:
         """`prove` decides identities of expressions in real symbols."""
         self.prove = prove
-        self._known: dict[Any, Effect | None] = {}
+        self._known: dict[tuple[object, ...], Effect | None] = {}
 
     def scaling(
         self, function: sp.Expr, scaled: Sequence[sp.Symbol], kind: Literal["positive", "nonzero", "sign"]
@@ -110,7 +110,9 @@ class Lemmas:
             return False
 
 
-def _pairs(function: sp.Expr, chosen: Sequence[sp.Symbol], factor: float, shift: float) -> list[tuple[Any, Any]]:
+def _pairs(
+    function: sp.Expr, chosen: Sequence[sp.Symbol], factor: float, shift: float
+) -> list[tuple[sp.Expr | None, sp.Expr | None]]:
     """Values at random points and at their images; the points depend on the function alone."""
     source = random.Random(zlib.crc32(str(function).encode()))
     symbols = sorted(function.free_symbols, key=str)
@@ -125,7 +127,7 @@ def _pairs(function: sp.Expr, chosen: Sequence[sp.Symbol], factor: float, shift:
     return out
 
 
-def _value(function: sp.Expr, point: dict[sp.Symbol, Any]) -> Any:
+def _value(function: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr | None:
     try:
         value = sp.N(function.xreplace(point))
     except (TypeError, ValueError, ZeroDivisionError):
@@ -133,7 +135,7 @@ def _value(function: sp.Expr, point: dict[sp.Symbol, Any]) -> Any:
     return value if value.is_Number and value.is_finite else None
 
 
-def _constant(values: Sequence[Any]) -> list[sp.Rational]:
+def _constant(values: Sequence[sp.Expr]) -> list[sp.Rational]:
     """The rational number of small denominator that all values are, in a list; empty when they differ."""
     numbers = [float(v) for v in values if sp.sympify(v).is_finite]
     if not numbers or max(numbers) - min(numbers) > 1e-9 * (1 + abs(numbers[0])):

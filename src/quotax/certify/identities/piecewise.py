@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 from math import lcm
-from typing import Any
 
 import sympy as sp
 from sympy.core.relational import Relational
@@ -57,7 +56,9 @@ def _pieces(expression: sp.Expr) -> Iterator[sp.Expr]:
         yield from _cut(expression, z, None, None, [0])
 
 
-def _cut(expression: sp.Expr, z: sp.Symbol, low: Any, high: Any, count: list[int]) -> Iterator[sp.Expr]:
+def _cut(
+    expression: sp.Expr, z: sp.Symbol, low: sp.Expr | None, high: sp.Expr | None, count: list[int]
+) -> Iterator[sp.Expr]:
     """On the open interval (low, high): cut at the roots of the innermost switch, until none is left."""
     count[0] += 1
     if count[0] > _PIECES:
@@ -97,7 +98,7 @@ def _roots(expression: sp.Expr, z: sp.Symbol) -> list[sp.Expr]:
     return [r for r in sp.roots(polynomial) if r.is_real]
 
 
-def _resolved(switch: sp.Expr, z: sp.Symbol, at: Any) -> sp.Expr:
+def _resolved(switch: sp.Expr, z: sp.Symbol, at: sp.Expr) -> sp.Expr:
     """The branch of a switch on a piece, told at one point of it."""
     if isinstance(switch, (sp.Max, sp.Min)):
         choose = max if isinstance(switch, sp.Max) else min
@@ -111,15 +112,15 @@ def _resolved(switch: sp.Expr, z: sp.Symbol, at: Any) -> sp.Expr:
     return sign if isinstance(switch, sp.sign) else sign * switch.args[0]
 
 
-def _number(value: Any) -> float:
+def _number(value: sp.Expr) -> float:
     return float(sp.N(value, 30))
 
 
-def _inside(root: Any, low: Any, high: Any) -> bool:
+def _inside(root: sp.Expr, low: sp.Expr | None, high: sp.Expr | None) -> bool:
     return (low is None or bool(root > low)) and (high is None or bool(root < high))
 
 
-def _between(low: Any, high: Any) -> sp.Rational:
+def _between(low: sp.Expr | None, high: sp.Expr | None) -> sp.Rational:
     if low is None and high is None:
         return sp.Rational(1, 3)
     if low is None:
