@@ -11,7 +11,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.symmetry import FLOATS, velocity
-from quotax.symmetry.writing import Line
+from quotax.symmetry.phrases import ActionLine
 
 
 def read_again(symmetry, params):
@@ -106,7 +106,7 @@ def test_names_are_made_different_by_what_is_moved_and_then_by_number():
     specs = (ArraySpec("W", (("h",),)), ArraySpec("V", (("h",),)))
 
     def flip(name):
-        line = Line(next(s for s in specs if s.name == name), False)
+        line = ActionLine(next(s for s in specs if s.name == name), False)
         return qx.Symmetry.of(
             "flip h", qx.SignFlip("h"), specs, dict([line.becomes(line.element(line.indices) * line.old)])
         )

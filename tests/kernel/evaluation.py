@@ -120,7 +120,7 @@ class Numbers:
         shape = tuple(map(self.size, atom.slots))
         slots = [slot(k, extent) for k, extent in enumerate(atom.slots)]
         match atom.what:
-            case kinds.Parameter() | kinds.Input() | kinds.Tokens():
+            case kinds.Parameter() | kinds.Input() | kinds.TokenInput():
                 return np.asarray(self.values[atom.name], float).reshape(shape)
             case kinds.Extent(symbol):
                 return Size.of(symbol).at(self.sizes)
@@ -245,8 +245,14 @@ def contradicted(numbers):
     for number, value in numbers.cache.items():
         atom = numbers.atoms[number]
         finite = value[np.isfinite(value)]
-        holds = {"positive": finite > 0, "nonnegative": finite >= 0, "nonzero": finite != 0,
-                 "sign": np.abs(finite) == 1, "boolean": (finite == 0) | (finite == 1), "real": finite == finite}  # fmt: skip
+        holds = {
+            "positive": finite > 0,
+            "nonnegative": finite >= 0,
+            "nonzero": finite != 0,
+            "sign": np.abs(finite) == 1,
+            "boolean": (finite == 0) | (finite == 1),
+            "real": finite == finite,
+        }
         wrong = not np.all(holds[atom.sign])
         for rows, columns, total in atom.rows:
             hits = np.moveaxis(value, columns, range(len(columns))).reshape(-1, *(value.shape[r] for r in rows)).sum(0)

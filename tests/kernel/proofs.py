@@ -10,7 +10,7 @@ from quotax.certify.every_width.opening import Opening, opened
 from quotax.certify.every_width.opening_sizes import openings
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
 from quotax.certify.every_width.statement import claimed, element_of
-from quotax.kernel.atoms import Input, Parameter, Tokens
+from quotax.kernel.atoms import Input, Parameter, TokenInput
 from quotax.kernel.data import _Decoder, encode
 from quotax.kernel.polynomials import slot
 from quotax.kernel.proof import Proof
@@ -77,7 +77,7 @@ def wrong_images(proof, what, symbols, seed=0):
         shape = tuple(s.at(symbols) for s in atom.slots)
         if isinstance(atom.what, Parameter | Input):
             values[atom.name] = rng.integers(0, 2, shape) if atom.sign == "boolean" else rng.normal(size=shape)
-        elif isinstance(atom.what, Tokens):
+        elif isinstance(atom.what, TokenInput):
             values[atom.name] = rng.integers(0, atom.what.below.at(symbols), shape)
     numbers = Numbers(atoms, symbols, values, sheet.loops, given)
     moved = dict(values)

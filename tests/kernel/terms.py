@@ -89,7 +89,7 @@ class World:
                  **({"sign": "boolean", "rows": _selections_of(a)} if np.all((a == 0) | (a == 1)) else {}))
             for a in constants
         ]  # fmt: skip
-        tokens = make(("tokens", "tok"), kinds.Tokens(H), "tok", [K], sign="nonnegative")
+        tokens = make(("tokens", "tok"), kinds.TokenInput(H), "tok", [K], sign="nonnegative")
         rows = {"sign": "boolean", "rows": (((0,), (1,), True),)}
         poly = {(Factor(tokens.number, (slot(0, K),), 1),): 1}
         self.made = [

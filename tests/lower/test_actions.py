@@ -15,7 +15,7 @@ from models import relu
 from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.family import velocities
+from quotax.geometry.families.velocities import velocities
 from quotax.lower import lower_action
 
 SIZES = {"h": 4, "x": 3, "y": 2, "head": 2, "k": 2}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import jax
 
 from quotax.geometry.canonical.gauge import Gauge
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.matching.two_points import Between, BetweenAbsorbed
 from quotax.geometry.metrics.metric import Metric

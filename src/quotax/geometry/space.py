@@ -18,8 +18,8 @@ from quotax.errors import ConvergenceError, DomainError, GeometryError, Invarian
 from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
 from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import Drift, charges, drift, formulas
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import is_shift
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.matching.distance import Distance

@@ -77,7 +77,7 @@ class Input:
 
 @final
 @dataclass(frozen=True)
-class Tokens:
+class TokenInput:
     """An input of integers from 0 to below `below`."""
 
     below: Size
@@ -244,10 +244,10 @@ class Carry:
     """A carry of a loop, which says what it is."""
 
 
-Given = Parameter | Input | Tokens | Matrix | Scalar
+Given = Parameter | Input | TokenInput | Matrix | Scalar
 Number = Delta | Ramp | Order | Window | Constant | Rational | Real | Infinite | Extent
 Made = NamedSum | Exponential | Magnitude | Logarithm | Application | Reduction | Selection | Carry
-Unmoved = Number | Input | Tokens
+Unmoved = Number | Input | TokenInput
 """What no action moves."""
 What = Given | Number | Made
 

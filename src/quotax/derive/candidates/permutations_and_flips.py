@@ -21,7 +21,7 @@ from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
-from quotax.symmetry.writing import Line, number
+from quotax.symmetry.phrases import ActionLine, number
 from quotax.telling import Budget
 
 Place = tuple[str, int]
@@ -225,7 +225,7 @@ def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, E
     """Signs on the chosen places, in index form."""
     lines = {}
     for name in dict.fromkeys(name for name, _ in chosen):
-        line = Line(next(s for s in specs if s.name == name), False)
+        line = ActionLine(next(s for s in specs if s.name == name), False)
         signs = [line.element([line.indices[k]]) for n, k in chosen if n == name]
         lines |= [line.becomes(functools.reduce(operator.mul, [*signs, line.old]))]
     return lines
@@ -252,7 +252,7 @@ def _with_offset(
                 both = (*chosen, own_place)
                 if check.same(_flipping(both)):
                     continue
-                line = Line(target, False)
+                line = ActionLine(target, False)
                 inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
                 sign = number(1) - line.element([inner[spot]])
                 half = number(Fraction(c, 2))

@@ -33,7 +33,7 @@ KEEPING: tuple[Callable[[str, str | None], Group], ...] = (OFixingOnes,)
 """Groups that are looked for after the vectors: their elements keep a sum along the axis."""
 
 
-class Term:
+class Part:
     """A place where a group may act, and how."""
 
     @property
@@ -43,7 +43,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Turn(Term):
+class Turn(Part):
     """A matrix (or its transpose) on one axis of a parameter, seen through a gain if one is named."""
 
     param: str
@@ -61,7 +61,7 @@ class Turn(Term):
 
 
 @dataclass(frozen=True)
-class Scale(Term):
+class Scale(Part):
     """Every index along `places` scaled by its own number."""
 
     param: str
@@ -69,7 +69,7 @@ class Scale(Term):
 
 
 @dataclass(frozen=True)
-class Mix(Term):
+class Mix(Part):
     """Another parameter of the same axes added, scaled along `places`."""
 
     param: str
@@ -78,7 +78,7 @@ class Mix(Term):
 
 
 @dataclass(frozen=True)
-class Contract(Term):
+class Contract(Part):
     """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`."""
 
     param: str
@@ -93,7 +93,7 @@ class Contract(Term):
 
 
 @dataclass(frozen=True)
-class Shift(Term):
+class Shift(Part):
     """The vector along `places` added; over a gain along another axis, if one is named.
 
     What a norm that subtracts the mean hands over, `n * gain` with a sum of zero, does not see `1 / gain`.
@@ -111,7 +111,7 @@ class Shift(Term):
 
 
 @dataclass(frozen=True)
-class Weigh(Term):
+class Weigh(Part):
     """The vector along `places` added times one number: the sum of `source`, or of `source` over a gain."""
 
     param: str
@@ -133,7 +133,7 @@ class Solution:
     each: str | None
     group: Group | None
     """The group of matrices that acts; None where it is a vector."""
-    terms: tuple[tuple[Term, Fraction], ...]
+    terms: tuple[tuple[Part, Fraction], ...]
 
     @property
     def depends(self) -> bool:
@@ -142,11 +142,11 @@ class Solution:
         return keeps or any(term.depends for term, _ in self.terms)
 
 
-def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Term]:
+def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Part]:
     """Every place where a matrix on the group's axis may act."""
     axis, each = group.axis, group.each
     vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
-    terms: list[Term] = []
+    terms: list[Part] = []
     for spec in specs:
         own = spec.factors
         if each is not None and own.count(each) != 1:
@@ -164,11 +164,11 @@ def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[
     return terms
 
 
-def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term]:
+def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
     """Every place where a vector over `axes` may act."""
     own = {spec.name: spec.factors for spec in specs}
     places = {name: _placings(f, axes) for name, f in own.items()}
-    terms: list[Term] = [Scale(name, at) for name, found in places.items() for at in found]
+    terms: list[Part] = [Scale(name, at) for name, found in places.items() for at in found]
     for target, source in itertools.permutations(own, 2):
         if own[target] == own[source] and set(own[target]) <= set(axes):
             terms += [Mix(target, source, at) for at in places[target]]
@@ -183,14 +183,14 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term
     return terms
 
 
-def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Term]:
+def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
     """Places where a vector over `axes` may be added to what reads a norm, `W + q (1 / gain)^T`, and to its bias."""
     own = {spec.name: spec.factors for spec in specs}
     vectors: dict[Any, list[str]] = {}
     for spec in specs:
         if len(spec.factors) == 1 and spec.factors[0] not in axes:
             vectors.setdefault(spec.factors[0], []).append(spec.name)
-    terms: list[Term] = []
+    terms: list[Part] = []
     for name, factors in own.items():
         for at in _placings(factors, axes):
             terms.append(Shift(name, at))
@@ -244,7 +244,7 @@ def solve_vector(
     return _solutions(blocks, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
 
 
-def _column(moments: Moments, term: Term) -> np.ndarray:
+def _column(moments: Moments, term: Part) -> np.ndarray:
     match term:
         case Scale(param, places):
             return moments.scale(param, places)
@@ -260,7 +260,7 @@ def _column(moments: Moments, term: Term) -> np.ndarray:
 
 
 def _solutions(
-    blocks: list[np.ndarray], terms: list[Term], axis: str | None, each: str | None, group: Group | None
+    blocks: list[np.ndarray], terms: list[Part], axis: str | None, each: str | None, group: Group | None
 ) -> list[Solution]:
     rows = modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks]))
     numbers = [modular.rationals(row) for row in rows]

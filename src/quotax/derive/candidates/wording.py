@@ -15,10 +15,10 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.derive.candidates.templates import Contract, Mix, Scale, Shift, Solution, Term, Turn, Weigh
+from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language import label
-from quotax.symmetry.writing import Line, Phrase, number
+from quotax.symmetry.phrases import ActionLine, Phrase, number
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
@@ -58,7 +58,7 @@ def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]]
 
 def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, Entry]:
     own = spec.factors
-    line = Line(spec, _plain(spec) and each is None and all(t.gain is None for t, _ in terms))
+    line = ActionLine(spec, _plain(spec) and each is None and all(t.gain is None for t, _ in terms))
     inner, words = list(line.indices), []
     for turn, contragredient in terms:
         old = line.indices[turn.axis]
@@ -126,7 +126,7 @@ def _moved(
     spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
 ) -> tuple[str, Entry]:
     """What becomes of one parameter."""
-    line = Line(spec, _plain(spec) and len(axes) <= 1 and not any(_indexed(t, specs) for t, _ in terms))
+    line = ActionLine(spec, _plain(spec) and len(axes) <= 1 and not any(_indexed(t, specs) for t, _ in terms))
     out = line.old
     element = lambda places: line.element([line.indices[k] for k in places])
     for places, a in [(t.places, a) for t, a in terms if isinstance(t, Scale)]:
@@ -155,7 +155,7 @@ def _moved(
     return line.becomes(out)
 
 
-def _indexed(term: Term, specs: Mapping[str, ArraySpec]) -> bool:
+def _indexed(term: Part, specs: Mapping[str, ArraySpec]) -> bool:
     """Whether only the index form has words for a term."""
     match term:
         case Contract(_, source):
@@ -165,7 +165,7 @@ def _indexed(term: Term, specs: Mapping[str, ArraySpec]) -> bool:
     return isinstance(term, Weigh)
 
 
-def _weighed(term: Weigh, a: Fraction, g: Phrase, line: Line, specs: Mapping[str, ArraySpec]) -> Phrase:
+def _weighed(term: Weigh, a: Fraction, g: Phrase, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
     (factor,) = specs[term.source].factors
     index = line.index(factor)
     number_ = line.array(term.source, [index])
@@ -174,7 +174,7 @@ def _weighed(term: Weigh, a: Fraction, g: Phrase, line: Line, specs: Mapping[str
     return line.summed((g * number_).times(a), [index])
 
 
-def _contracted(term: Contract, a: Fraction, line: Line, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
+def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
     source = specs[term.source].factors
     new: list[sp.Symbol] = []
     for k in term.places:
@@ -210,7 +210,7 @@ def _hyperbolic(
 
 
 def _turned_by_angle(spec: ArraySpec, mix: Mix, factor: Fraction) -> tuple[str, Entry]:
-    line = Line(spec, not spec.axes)
+    line = ActionLine(spec, not spec.axes)
     g = line.element([line.indices[k] for k in mix.places])
     up, down = g.under("exp"), g.times(Fraction(-1)).under("exp")
     cosh, sinh = ((one.bracketed() / number(2)) for one in (up + down, up - down))

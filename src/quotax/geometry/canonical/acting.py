@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 
 Elements = dict[str, jax.Array]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import sides
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.one_by_one import each
 from quotax.symmetry import Term
 

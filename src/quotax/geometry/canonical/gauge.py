@@ -28,8 +28,8 @@ from quotax.compiling import once
 from quotax.geometry.canonical.acting import Elements, act, inverses, near_identity, shift_to_slice
 from quotax.geometry.canonical.balance import Balancing, balancing, chosen, is_pair, spectra
 from quotax.geometry.families.component import Component, components
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import clashes, hopeless, is_linear, is_shift, one_sided, uninformative
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.named import Named, ravel, traced, unravel
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant

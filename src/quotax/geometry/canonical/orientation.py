@@ -31,7 +31,7 @@ from jax import lax
 from quotax.draws import fixed
 from quotax.geometry.canonical.acting import Elements
 from quotax.geometry.families.compact import CompactPart, compact_blocks
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import each, eigh
 

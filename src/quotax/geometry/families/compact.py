@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.one_by_one import each
 from quotax.symmetry import Freedom
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.family import Family, covelocities, velocities
 from quotax.geometry.families.labelled import apart
+from quotax.geometry.families.velocities import Family, covelocities, velocities
 from quotax.geometry.linalg.named import Named, unravel
 
 

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Group, Term
 from quotax.symmetry.language import extent

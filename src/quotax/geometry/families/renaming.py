@@ -9,7 +9,7 @@ from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 
 

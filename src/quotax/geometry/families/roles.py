@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.symmetry import Term
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.geometry.families.compact import CompactPart, Touch, compact_blocks
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, add
 from quotax.geometry.matching.clusters import BlockOrder, Cluster, clusters
 from quotax.geometry.matching.lower_bound import lower_bound

@@ -16,7 +16,7 @@ from quotax.geometry.canonical.absorption import Absorption, absorption
 from quotax.geometry.canonical.gauge import gauge
 from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, Oriented
 from quotax.geometry.metrics.moving_frame import MovingFrame

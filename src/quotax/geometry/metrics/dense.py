@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.metrics.metric import Metric, vertical_by_matrix
 from quotax.trees import nest

@@ -13,7 +13,7 @@ from quotax.geometry.canonical.orientation import orientation
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
 from quotax.geometry.curvature.transport import Line, flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, Oriented, less
 from quotax.geometry.paths.path import Path, straight

@@ -22,9 +22,9 @@ from quotax.geometry.curvature.riemann import Riemannian, from_inner, sectional,
 from quotax.geometry.curvature.transport import derivative_above, drift, transported
 from quotax.geometry.families.compact import unusable
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.renaming import skeleton
 from quotax.geometry.families.roles import is_isometric
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, dot, length, norm, ravel
 from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path

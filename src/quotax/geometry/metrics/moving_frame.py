@@ -20,8 +20,8 @@ from quotax.geometry.canonical.orientation import Orientation, orientation
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
 from quotax.geometry.curvature.transport import flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family, velocities
 from quotax.geometry.families.roles import is_linear, is_shift
+from quotax.geometry.families.velocities import Family, velocities
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quotax.errors import GeometryError
-from quotax.geometry.families.family import Family
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.metrics.absorbed import invariant
 from quotax.geometry.metrics.dense import Dense
 from quotax.geometry.metrics.euclidean import Euclidean

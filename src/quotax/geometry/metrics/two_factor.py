@@ -23,8 +23,8 @@ import jax.numpy as jnp
 from quotax.errors import GeometryError
 from quotax.geometry.canonical.balance import axis_gram, is_pair, spectral
 from quotax.geometry.families.component import components
-from quotax.geometry.families.family import Family
 from quotax.geometry.families.roles import short_sides, sides
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import each
 from quotax.geometry.metrics.metric import Metric, vertical_by_matrix

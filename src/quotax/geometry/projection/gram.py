@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.family import Family, split
 from quotax.geometry.families.labelled import Operand, apart, contract, covelocity, label_sizes, velocity
+from quotax.geometry.families.velocities import Family, split
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Term
 

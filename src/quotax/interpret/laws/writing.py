@@ -281,7 +281,7 @@ def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
     what, sign = kinds.Parameter() if parameter else kinds.Input(), "real"
     if spec.kind == "tokens":
         assert spec.below is not None
-        what, sign = kinds.Tokens(_factor(spec.below, sizes)), "nonnegative"
+        what, sign = kinds.TokenInput(_factor(spec.below, sizes)), "nonnegative"
     elif spec.kind in ("mask", "positive"):
         sign = "boolean" if spec.kind == "mask" else "positive"
     key = (type(what).__name__, spec.name)

@@ -23,7 +23,7 @@ from quotax.kernel.sheet import Function, Guard, made_of, named_sum, node
 
 _POWERS = 4
 """Whole powers up to this are multiplied out."""
-_COUNTING = (kinds.Ramp, kinds.Tokens, kinds.Extent, kinds.Delta, kinds.Selection, kinds.Constant)
+_COUNTING = (kinds.Ramp, kinds.TokenInput, kinds.Extent, kinds.Delta, kinds.Selection, kinds.Constant)
 """Kinds of atoms that positions are made of."""
 
 

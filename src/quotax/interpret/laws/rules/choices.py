@@ -232,7 +232,7 @@ def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[G
 def _fixed(algebra: Algebra, poly: Poly) -> bool:
     """Whether a predicate is made of positions and constants alone."""
     given = kinds.Ramp | kinds.Extent | kinds.Delta | kinds.Constant | kinds.Rational | kinds.Real
-    given |= kinds.Input | kinds.Tokens
+    given |= kinds.Input | kinds.TokenInput
     return all(definitions(atom) or isinstance(atom.what, given) for atom in made_of(algebra, [poly]))
 
 

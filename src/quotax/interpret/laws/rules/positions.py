@@ -61,7 +61,7 @@ def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
     match atom.what:
         case kinds.Ramp():
             return at[0].extent.minus(1)
-        case kinds.Tokens(below):
+        case kinds.TokenInput(below):
             return below.minus(1)
         case kinds.Reduction(name="argmax" | "argmin", touched=touched):
             return tensors.whole([i.extent for i in touched]).minus(1)
@@ -83,7 +83,9 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
     start: Poly = {}
     ramp: tuple[int, Index] | None = None
     for term, coefficient in poly.items():
-        own = [f for f in term if isinstance(algebra.atoms[f.atom].what, kinds.Ramp | kinds.Tokens | kinds.Reduction)]
+        own = [
+            f for f in term if isinstance(algebra.atoms[f.atom].what, kinds.Ramp | kinds.TokenInput | kinds.Reduction)
+        ]
         if not own:
             start[term] = coefficient
         elif len(term) > 1 or not isinstance(algebra.atoms[own[0].atom].what, kinds.Ramp) or ramp is not None:
@@ -99,14 +101,14 @@ def as_index(algebra: Algebra, poly: Poly, size: Size) -> Index | None:
 def token_of(algebra: Algebra, poly: Poly) -> Factor | None:
     """The factor when a polynomial is one entry of a token input."""
     factor = single(poly)
-    return factor if factor is not None and isinstance(algebra.atoms[factor.atom].what, kinds.Tokens) else None
+    return factor if factor is not None and isinstance(algebra.atoms[factor.atom].what, kinds.TokenInput) else None
 
 
 def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
     """`[token = column]`: a selection whose rows are the token's indices, total when the extent is the token's own."""
     number, at, _ = factor
     atom = algebra.atoms[number]
-    assert isinstance(atom.what, kinds.Tokens)
+    assert isinstance(atom.what, kinds.TokenInput)
     poly: Poly = {(Factor(number, tuple(place(0, k, s) for k, s in enumerate(atom.slots)), 1),): UNIT[()]}
     made = selection(algebra, ("one hot", number, column.extent), f"[{atom.name}=·]", atom.slots, column.extent, poly,
                      total=atom.what.below == column.extent)  # fmt: skip
@@ -125,7 +127,7 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
-        if algebra.atoms[factor.atom].what != kinds.Tokens(column.extent):
+        if algebra.atoms[factor.atom].what != kinds.TokenInput(column.extent):
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
     place_of = top_place(eqn, poly, column)

@@ -62,7 +62,7 @@ def number(a: Fraction | int) -> Phrase:
     return Phrase(text, sp.Rational(a.numerator, a.denominator))
 
 
-class Line:
+class ActionLine:
     """What becomes of one parameter, on its way: its indices, and those that are summed; `plain` without indices."""
 
     def __init__(self, spec: ArraySpec, plain: bool) -> None:
