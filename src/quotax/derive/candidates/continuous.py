@@ -64,13 +64,16 @@ class Span:
         """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
         action = symmetry.bind(tuple(self.specs))
         basis = action.group.basis(self.sizes) % PRIME
-        if general:
+        if general and len(basis):
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
             basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
         return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
 
     def adds(self, symmetry: Symmetry) -> bool:
-        """Whether a symmetry has a field that the others have not: a random one of its fields shows it."""
+        """Whether a symmetry has a field that the others have not: a random one of its fields shows it.
+
+        It has none where its axis is too short: `O_1(h)` moves nothing at h = 2.
+        """
         field = self.fields(symmetry, general=True)
         return bool(((field - modular.product(field[:, self.pivots], self.rows)) % PRIME).any())
 
