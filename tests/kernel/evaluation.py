@@ -245,8 +245,14 @@ def contradicted(numbers):
     for number, value in numbers.cache.items():
         atom = numbers.atoms[number]
         finite = value[np.isfinite(value)]
-        holds = {"positive": finite > 0, "nonnegative": finite >= 0, "nonzero": finite != 0,
-                 "sign": np.abs(finite) == 1, "boolean": (finite == 0) | (finite == 1), "real": finite == finite}  # fmt: skip
+        holds = {
+            "positive": finite > 0,
+            "nonnegative": finite >= 0,
+            "nonzero": finite != 0,
+            "sign": np.abs(finite) == 1,
+            "boolean": finite * (finite - 1) == 0,
+            "real": True,
+        }
         wrong = not np.all(holds[atom.sign])
         for rows, columns, total in atom.rows:
             hits = np.moveaxis(value, columns, range(len(columns))).reshape(-1, *(value.shape[r] for r in rows)).sum(0)

@@ -15,6 +15,7 @@ import quotax as qx
 from kernel.evaluation import Numbers
 from kernel.proofs import Recorded, derived, replayed, small, stated, table, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Application, Carry, Extreme, Factor, NamedSum, Reduction, Selection
@@ -712,3 +713,26 @@ def test_a_place_in_order_is_not_permuted_where_rows_are_too():
     matrices = (*permuting(proof.algebra, I), *permuting(proof.algebra, Free((1, 0), H)))
     with pytest.raises(Refused, match="depends on the order of what it reads"):
         proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(Law(matrices=matrices),)))
+
+
+def test_the_law_of_a_mask_is_not_one_of_what_it_is_composed_with():
+    """`mask(tanh(g b))` is no `g mask(tanh(b))`, though a positive factor comes out of the mask itself."""
+    model = lambda p: jnp.where(jnp.arange(p["b"].shape[0]) > 1, jnp.tanh(p["b"]), -jnp.inf)
+    proof = proof_of(model, {"b": "h"}, POSITIVE, scaled_claim())
+    mask = next(a for a in proof.algebra.atoms.made if a.name == "mask")
+    g = proof.algebra.atoms._known["g"].number
+    _, symbols, _ = proof.arguments(mask, 1)
+    laws = (Law(scale=(Factor(g, (I,), 1),)), *(Law() for _ in symbols[1:]))
+    effect = Effect(power=sp.Integer(1), words="a common positive factor comes out of it")
+    for atom in (a for a in proof.algebra.atoms.made if isinstance(a.what, Application) and a.number < mask.number):
+        proof.do(Step("congruence", atom.number))
+    with pytest.raises(Refused, match="no proof that"):
+        proof.do(Step("lemma", mask.number, laws=laws, effects=(effect, None), composed=1))
+
+
+@pytest.mark.parametrize(("moves", "proved"), [("bc", True), ("b", False), ("c", False)])
+def test_a_place_moves_with_the_entry_that_it_is_of(moves, proved):
+    """`c[argmax b]` keeps its value when both are permuted, and not when one is."""
+    model = qx.architecture(params={"b": "h", "c": "h"}, inputs={})(lambda p: p["c"][jnp.argmax(p["b"])])
+    action = qx.Symmetry("permuted", qx.Permutation("h"), {name: f"g @ {name}" for name in moves}).bind(model.params)
+    assert prove_for_every_width(model, action).proved is proved
