@@ -23,7 +23,7 @@ from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
 from quotax.kernel.polynomials import TooLarge, slot
-from quotax.kernel.proof import Proof, Refused, Step
+from quotax.kernel.proof import Proof, Refused, Step, extreme_effect
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
@@ -736,3 +736,39 @@ def test_a_place_moves_with_the_entry_that_it_is_of(moves, proved):
     model = qx.architecture(params={"b": "h", "c": "h"}, inputs={})(lambda p: p["c"][jnp.argmax(p["b"])])
     action = qx.Symmetry("permuted", qx.Permutation("h"), {name: f"g @ {name}" for name in moves}).bind(model.params)
     assert prove_for_every_width(model, action).proved is proved
+
+
+@pytest.mark.parametrize("scale", ["same", "none", None])
+def test_an_extreme_moves_as_numbers_do(scale):
+    """A maximum and its place, of positive multiples and of shifts; nothing is said of a flip."""
+    rule = Extreme(scale, {"same": True, "none": False, None: None}[scale])
+    positive, shift = extreme_effect(rule, "positive"), extreme_effect(rule, "shift")
+    assert extreme_effect(rule, "sign") is extreme_effect(rule, "nonzero") is None
+    if scale is None:
+        assert positive is shift is None
+        return
+    values, compute = np.array([-1.0, 3.0, 2.0]), np.max if scale == "same" else np.argmax
+    assert compute(2.5 * values) == 2.5 ** float(positive.power) * compute(values)
+    assert compute(values + 0.5) == compute(values) + 0.5 * float(shift.shift)
+
+
+def test_a_carry_that_becomes_its_reciprocal():
+    """Where the carry becomes one, it does not become its reciprocal, of which no turn has been looked at."""
+    model = lambda p: jax.lax.scan(lambda t, x: (x, None), p["c"][0], p["b"])[0]
+    proof = proof_of(model, {"b": "h", "c": "1"}, POSITIVE, lambda *_: {key: {(): Fraction(1)} for key in "bc"})
+    (carry,) = proof.sheet.loops[0].carries
+    ((entry,),) = proof.entry(carry)
+    proof.do(Step("assume", 0, ({(entry._replace(power=-1),): Fraction(1)},)))
+    for atom in [a for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]:
+        proof.do(Step("inline", atom.number))
+    with pytest.raises(Refused, match="the law of a carry has a power of it"):
+        proof.do(Step("discharge", 0))
+
+
+def test_the_root_of_a_square_that_may_vanish():
+    """`(s² T)^(1/2) = |s| T^(1/2)` for s that is never zero; of one that may be, nothing is said."""
+    for kind, said in (("nonzero", True), ("vector", False)):
+        proof = proof_of(lambda p: p["b"], {"b": "h"}, Element(kind, None, H), lambda *_: {})
+        number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
+        poly = {(Factor(number, (I,), 1), Factor(g, (I,), 2)): Fraction(1)}
+        assert (proof._monomial_power(number, poly, Fraction(1, 2)) is not None) is said
