@@ -16,6 +16,7 @@ from certify import claims
 from kernel.evaluation import Numbers
 from kernel.proofs import Recorded, derived, replayed, small, stated, wrong_images
 from quotax.certify.every_width.opening import Opening, opened
+from quotax.certify.every_width.proving import prove_for_every_width
 from quotax.certify.every_width.scalar_identities import prove
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Application, Carry, Extreme, Factor, NamedSum, Reduction, Selection
@@ -23,7 +24,7 @@ from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
 from quotax.kernel.polynomials import TooLarge, slot
-from quotax.kernel.proof import Proof, Refused, Step
+from quotax.kernel.proof import Proof, Refused, Step, extreme_effect
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
@@ -712,3 +713,62 @@ def test_a_place_in_order_is_not_permuted_where_rows_are_too():
     matrices = (*permuting(proof.algebra, I), *permuting(proof.algebra, Free((1, 0), H)))
     with pytest.raises(Refused, match="depends on the order of what it reads"):
         proof.do(Step("lemma", atom_of(proof, Reduction).number, laws=(Law(matrices=matrices),)))
+
+
+def test_the_law_of_a_mask_is_not_one_of_what_it_is_composed_with():
+    """`mask(tanh(g b))` is no `g mask(tanh(b))`, though a positive factor comes out of the mask itself."""
+    model = lambda p: jnp.where(jnp.arange(p["b"].shape[0]) > 1, jnp.tanh(p["b"]), -jnp.inf)
+    proof = proof_of(model, {"b": "h"}, POSITIVE, scaled_claim())
+    mask = next(a for a in proof.algebra.atoms.made if a.name == "mask")
+    g = proof.algebra.atoms._known["g"].number
+    _, symbols, _ = proof.arguments(mask, 1)
+    laws = (Law(scale=(Factor(g, (I,), 1),)), *(Law() for _ in symbols[1:]))
+    effect = Effect(power=sp.Integer(1), words="a common positive factor comes out of it")
+    for atom in (a for a in proof.algebra.atoms.made if isinstance(a.what, Application) and a.number < mask.number):
+        proof.do(Step("congruence", atom.number))
+    with pytest.raises(Refused, match="no proof that"):
+        proof.do(Step("lemma", mask.number, laws=laws, effects=(effect, None), composed=1))
+
+
+@pytest.mark.parametrize(("moves", "proved"), [("bc", True), ("b", False), ("c", False)])
+def test_a_place_moves_with_the_entry_that_it_is_of(moves, proved):
+    """`c[argmax b]` keeps its value when both are permuted, and not when one is."""
+    model = qx.architecture(params={"b": "h", "c": "h"}, inputs={})(lambda p: p["c"][jnp.argmax(p["b"])])
+    action = qx.Symmetry("permuted", qx.Permutation("h"), {name: f"g @ {name}" for name in moves}).bind(model.params)
+    assert prove_for_every_width(model, action).proved is proved
+
+
+@pytest.mark.parametrize("scale", ["same", "none", None])
+def test_an_extreme_moves_as_numbers_do(scale):
+    """A maximum and its place, of positive multiples and of shifts; nothing is said of a flip."""
+    rule = Extreme(scale, {"same": True, "none": False, None: None}[scale])
+    positive, shift = extreme_effect(rule, "positive"), extreme_effect(rule, "shift")
+    assert extreme_effect(rule, "sign") is extreme_effect(rule, "nonzero") is None
+    if scale is None:
+        assert positive is shift is None
+        return
+    values, compute = np.array([-1.0, 3.0, 2.0]), np.max if scale == "same" else np.argmax
+    assert compute(2.5 * values) == 2.5 ** float(positive.power) * compute(values)
+    assert compute(values + 0.5) == compute(values) + 0.5 * float(shift.shift)
+
+
+def test_a_carry_that_becomes_its_reciprocal():
+    """Where the carry becomes one, it does not become its reciprocal, of which no turn has been looked at."""
+    model = lambda p: jax.lax.scan(lambda t, x: (x, None), p["c"][0], p["b"])[0]
+    proof = proof_of(model, {"b": "h", "c": "1"}, POSITIVE, lambda *_: {key: {(): Fraction(1)} for key in "bc"})
+    (carry,) = proof.sheet.loops[0].carries
+    ((entry,),) = proof.entry(carry)
+    proof.do(Step("assume", 0, ({(entry._replace(power=-1),): Fraction(1)},)))
+    for atom in [a for a in proof.algebra.atoms.made if isinstance(a.what, NamedSum)]:
+        proof.do(Step("inline", atom.number))
+    with pytest.raises(Refused, match="the law of a carry has a power of it"):
+        proof.do(Step("discharge", 0))
+
+
+def test_the_root_of_a_square_that_may_vanish():
+    """`(s² T)^(1/2) = |s| T^(1/2)` for s that is never zero; of one that may be, nothing is said."""
+    for kind, said in (("nonzero", True), ("vector", False)):
+        proof = proof_of(lambda p: p["b"], {"b": "h"}, Element(kind, None, H), lambda *_: {})
+        number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
+        poly = {(Factor(number, (I,), 1), Factor(g, (I,), 2)): Fraction(1)}
+        assert (proof._monomial_power(number, poly, Fraction(1, 2)) is not None) is said
