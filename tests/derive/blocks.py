@@ -118,6 +118,39 @@ def decoder(p, tokens):
     return layer_norm(x, 0.0) @ p["U"].T
 
 
+def rms_norm(z, gain):
+    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + 1e-6) * gain
+
+
+def llama(layers):
+    """A decoder as LLaMA has it: gains and eps, rotary embeddings over whole rows, gated units, no biases."""
+    layer = {
+        "n1": "d", "Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k",
+        "n2": "d", "gate": "f d", "up": "f d", "down": "d f",
+    }  # fmt: skip
+    names = [f"layer{i}" for i in range(layers)]
+
+    @qx.architecture(
+        params={"E": "vocab d", **dict.fromkeys(names, layer), "n": "d", "head": "vocab d"},
+        inputs={"tokens": qx.Tokens("t", below="vocab")},
+    )
+    def model(p, tokens):
+        x = p["E"][tokens]
+        causal = jnp.tril(jnp.ones((tokens.shape[0], tokens.shape[0]))) > 0
+        for name in names:
+            w = p[name]
+            z = rms_norm(x, w["n1"])
+            q, k, v = (jnp.einsum("hkd,td->htk", w[m], z) for m in "QKV")
+            scores = jnp.einsum("htk,hsk->hts", rotate_half(q), rotate_half(k))
+            a = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), -1)
+            x = x + jnp.einsum("hts,hsk,dhk->td", a, v, w["O"])
+            z = rms_norm(x, w["n2"])
+            x = x + (jax.nn.silu(z @ w["gate"].T) * (z @ w["up"].T)) @ w["down"].T
+        return rms_norm(x, p["n"]) @ p["head"].T
+
+    return model
+
+
 BLOCKS = [
     Block("norm", normed, (({"x": 3, "h": 4, "y": 2}, 9), ({"x": 2, "h": 3, "y": 4}, 8))),
     Block(
@@ -148,6 +181,15 @@ BLOCKS = [
         (
             ({"vocab": 6, "d": 4, "head": 2, "k": 2, "t": 3, "f": 3}, 60),
             ({"vocab": 5, "d": 5, "head": 2, "k": 2, "t": 4, "f": 2}, 61),
+        ),
+        slow=True,
+    ),
+    Block(
+        "llama",
+        llama(1),
+        (
+            ({"vocab": 7, "d": 4, "head": 2, "k": 2, "f": 3}, 33),
+            ({"vocab": 6, "d": 5, "head": 1, "k": 4, "f": 4}, 49),
         ),
         slow=True,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import quotax as qx
-from derive.blocks import BLOCKS
+from derive.blocks import BLOCKS, llama
 
 blocks = [pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in BLOCKS]
 
@@ -30,6 +30,26 @@ def test_a_family_with_one_line_less_is_refuted(block, derived):
                 lines = {key: text for key, text in family.action.items() if key != left_out}
                 twin = qx.Symmetry(family.name, family.group, lines)
                 assert qx.verify(block.model, twin).status == "refuted", (twin, left_out)
+
+
+LLAMA_2_7B = {"vocab": 32_000, "d": 4096, "head": 32, "k": 128, "f": 11_008}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_dimension_of_a_large_model_is_a_sum_of_whole_numbers(layers, derived):
+    """By hand: GL(k) on values, C* on pairs of queries and keys, O(d), a gain for every norm, up against down."""
+    model = next(b.model for b in BLOCKS if b.name == "llama") if layers == 1 else llama(layers)
+    terms = derived(model).dimension(**LLAMA_2_7B)
+    of = lambda word: sum(n for name, n in terms.items() if name.startswith(word))
+    assert of("linear k") == layers * 32 * 128**2
+    assert of("complex k") == layers * 32 * 128
+    assert of("rotate d") == 4096 * 4095 // 2
+    assert of("scale d") == (2 * layers + 1) * 4096
+    assert of("scale f") == layers * 11_008
+    assert len(terms) == 3 + 5 * layers - 1
+    with pytest.raises(qx.SymmetryError, match="missing size of axis 'd'"):
+        derived(model).dimension(vocab=5)
 
 
 def test_what_the_budget_left_no_time_for_is_said():

@@ -13,7 +13,7 @@ import sympy as sp
 from quotax.artifacts import Certificate, Model
 from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
-from quotax.derive.found.dimensions import dimension_formulas, group_dimension
+from quotax.derive.found.dimensions import axis_symbol, dimension_formulas, group_dimension
 from quotax.derive.found.lie_algebra import Structure, structure
 from quotax.derive.points.vector_fields import field_along
 from quotax.errors import SymmetryError
@@ -114,6 +114,16 @@ class SymmetryGroup:
     def orbit_dim(self) -> sp.Expr:
         """The dimension of a generic orbit, in the axis names."""
         return self._formulas[1]
+
+    def dimension(self, **sizes: int) -> dict[str, int]:
+        """The dimension of each continuous family at these sizes, by name: exact at any size, for nothing is sampled.
+
+        Where no stabilisers are, which `orbit_dim` says, their sum is that of an orbit.
+        """
+        checked = self._sizes("dimension", sizes)
+        at = {axis_symbol(axis): size for axis, size in checked.items()}
+        groups = [(s.name, s.group) for s in (*self.declared, *self.families) if s.group.continuous]
+        return {name: int(sp.sympify(group_dimension(group)).subs(at)) for name, group in groups}
 
     def audit(self, **sizes: int) -> Audit:
         """How much of what is flat the families explain, at these sizes.

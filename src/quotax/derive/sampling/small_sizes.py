@@ -6,6 +6,7 @@ No two axes have the same size there, because a wrong declaration fits where siz
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,8 @@ from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 Sizes = dict[str, int]
 
 
+ACCEPTED = 8
+"""So many assignments are looked at for two that differ on every axis: at k = 2 alone a pair is like any other."""
 LARGEST = 20_000
 """A network of more parameters is not sampled at its own sizes."""
 
@@ -27,6 +30,8 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
     """
     found: list[Sizes] = []
     cause: ArchitectureError | None = None
+    own_axes = dict.fromkeys(name for spec in model.params for name in spec.axis_names)
+    apart = lambda some: sum(len({sizes[axis] for sizes in some}) > 1 for axis in own_axes)
     for first, second in zip(*map(unequal, _bases(model)), strict=True):
         for sizes in (first, second):
             if sizes in found:
@@ -37,10 +42,12 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
                 cause = cause or error
                 break
             found.append(sizes)
-            if len(found) == count:
-                return found
+        if len(found) >= count:
+            best = max(itertools.combinations(found, count), key=apart)
+            if apart(best) == len(own_axes) or len(found) >= ACCEPTED:
+                return list(best)
     if found:
-        return found
+        return list(max(itertools.combinations(found, min(count, len(found))), key=apart))
     assert cause is not None
     if own is not None and sum(math.prod(spec.shape(own)) for spec in model.params) <= LARGEST:
         return [completed(model, own)]
