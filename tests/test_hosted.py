@@ -236,6 +236,7 @@ def test_floats_become_integers_as_the_compiler_makes_them(x, kind):
     agree(*both(lambda x: x.astype(kind), inside), 0)
 
 
+@pytest.mark.slow
 @given(hnp.arrays(np.float64, (8,), elements=st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=False)))
 @settings(max_examples=60, deadline=None)
 def test_shorter_floats_round_as_the_compiler_rounds(x):

@@ -67,6 +67,7 @@ def test_import_changes_nothing_global_and_leaves_what_is_large_for_later(code):
     assert json.loads(python(SNAPSHOT % (code, HEAVY))) == {"changed": [], "heavy": []}
 
 
+@pytest.mark.slow
 def test_the_snapshot_sees_what_it_is_for():
     meddling = "; ".join(
         (
@@ -104,6 +105,7 @@ def test_the_public_names_are_written_down_the_same_three_times():
     assert set(quotax.__all__) <= set(dir(quotax))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.search", "from quotax import derive"])
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
     code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.found.audit import Audit"

@@ -58,6 +58,7 @@ SIZES = {"t": 3, "x": 2, "k": 2, "y": 3}
 INNER = {"t": 3, "x": 2, "k": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_casts_are_no_counterexample(dtype, key):

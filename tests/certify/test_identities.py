@@ -376,6 +376,7 @@ def test_recurrences_are_invariant_where_their_activation_allows():
     assert not prove_equal(run(relu, *moved), run(relu, outer, inner, readout))
 
 
+@pytest.mark.slow
 def test_normalised_decoder_block_needs_common_parts():
     def norm(m):
         return sp.Matrix(2, 2, lambda i, j: m[i, j] / sp.sqrt(sum(v**2 for v in m[i, :]) / 2))
@@ -520,6 +521,7 @@ def defined_value(expression, point):
     return value if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(expressions, st.sampled_from(CHANGES), st.lists(points, min_size=12, max_size=12))
 def test_a_proved_pair_agrees_at_every_point(expression, change, where_to_look):

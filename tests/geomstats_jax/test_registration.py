@@ -78,6 +78,7 @@ print(g.is_active(), type(Hypersphere(2).random_point()).__name__, os.environ["G
     ]
 
 
+@pytest.mark.slow
 def test_arrays_may_be_sharded():
     code = """
 import jax, numpy as np

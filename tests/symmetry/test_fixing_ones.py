@@ -195,6 +195,7 @@ def test_orientations_are_the_same_along_an_orbit(sizes, rules):
         np.testing.assert_allclose(params[name], there.arrays[name], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_two_layers_are_aligned_and_measured():
     network = twice.at(x=4, h=5, k=4, y=4)
     assert all(qx.verify(twice, claim) for claim in BOTH)

@@ -177,6 +177,7 @@ def square_of(params):
 
 
 # The moments are zero to the last bit, and so is Newton's step, whose length has no derivative there.
+@pytest.mark.slow
 def test_derivatives_at_a_balanced_point(spaces):
     space = spaces(3, 2, 3)
     params = {"W1": jnp.diag(jnp.array([2.0, 1.0, 0.0]))[:2], "W2": jnp.diag(jnp.array([2.0, 1.0, 0.0]))[:, :2]}

@@ -78,6 +78,7 @@ def test_the_gradient_of_a_charge_is_its_generator(name):
             np.testing.assert_allclose(array, factor * field.get(key, jnp.zeros_like(array)), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_charges_are_their_closed_forms():
     p = CASES["linear biases"].draw(0)
     expected = p["W1"] @ p["W1"].T + jnp.outer(p["b1"], p["b1"]) - p["W2"].T @ p["W2"]
@@ -204,6 +205,7 @@ def test_charges_are_constant_along_gradient_flow(name):
 
 
 # The broken twins: what would be the charges of a wrong action.
+@pytest.mark.slow
 def test_what_is_no_charge_drifts():
     case, params, _, loss = problem("linear")
     end = flow(case, loss, params, FLOWS["linear"])[-1]

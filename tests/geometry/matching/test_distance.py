@@ -89,6 +89,7 @@ def test_the_chord_of_what_is_not_aligned_is_no_bound():
     assert float(space().distance(params, other).lower) < 1e-9
 
 
+@pytest.mark.slow
 def test_small_distances_are_lengths_of_geodesics():
     points = [near(draw(NET, 0), draw(NET, seed), 0.3) for seed in (1, 2, 3)]
     numbers = [[float(space().dist(a, b)) for b in points] for a in points]
@@ -168,6 +169,7 @@ def test_a_budget_ends_with_the_bracket_and_says_so():
 # --- what is not a bound is not said to be one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "metric"), [("exp", "invariant"), ("u*v", "inv")])
 def test_where_no_bound_is_known_it_is_zero(name, metric):
     case = CASES[name]

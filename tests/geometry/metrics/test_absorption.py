@@ -82,6 +82,7 @@ def test_the_metric_is_proved_invariant(space):
     assert any("rotate: O(d) acts by Euclidean isometries" in step for step in certificate.steps)
 
 
+@pytest.mark.slow
 def test_without_the_scaling_of_a_gain_it_is_refuted():
     with pytest.warns(MetricWarning, match="rotate"):
         space = qx.quotient(NET, [ROTATE, SCALES[0], UNITS], metric="invariant")

@@ -63,6 +63,7 @@ def check_certificate(name, metric):
     assert space.metric_name == metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize(
     "name", [*DISTINCT, *UNSETTLED, "linear biases", "rms norm", "attention biases", "softmax bias"]

@@ -339,6 +339,7 @@ def preconditioned(values, seed=0, null=0):
 NARROW = np.linspace(0.97, 1.03, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [(), (0.01, 0.2, 1.8), (1e-6, 3e-6, 40.0)], ids=["none", "three", "extreme"])
 @pytest.mark.parametrize("null", [0, 3])
 def test_a_subspace_takes_the_far_ends_of_a_spectrum_away(far, null):
@@ -409,6 +410,7 @@ def test_tensors_larger_than_the_parameters_are_not_formed():
 
 
 # Newton's step is nothing at all there, and its length has no derivative.
+@pytest.mark.slow
 def test_a_representative_that_is_canonical_already_has_derivatives():
     _, families = families_at(deep_linear, PAIRS[:1], {"x": 2, "h": 1, "k": 2, "y": 2})
     find = gauge(families, unique=True).canonical

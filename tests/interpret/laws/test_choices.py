@@ -9,7 +9,7 @@ from kernel.evaluation import Numbers
 from quotax.interpret.laws.rules.choices import _decided, _order_of
 from quotax.interpret.laws.rules.positions import as_index, as_size, bounds
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Tokens
+from quotax.kernel.atoms import TokenInput
 from quotax.kernel.indices import Free
 from quotax.kernel.polynomials import Algebra, Atoms
 from quotax.kernel.rewriting import RULES, position
@@ -22,7 +22,7 @@ I, J, S = Free((0, 0), H), Free((0, 1), H), Free((0, 2), Size.of(3))
 
 def polys(algebra):
     """Ramps, tokens and sizes, their multiples, sums and products."""
-    tokens = algebra.atoms.make("tok", Tokens(H), "tok", (H,), sign="nonnegative")
+    tokens = algebra.atoms.make("tok", TokenInput(H), "tok", (H,), sign="nonnegative")
     size = lambda value: algebra.substituted(algebra.size(Size.of(value)))
     ramp = lambda index: algebra.substituted(position(algebra, index))
     i, j, s, t = ramp(I), ramp(J), ramp(S), algebra.entry(tokens, (I,))
