@@ -98,6 +98,12 @@ def test_what_holds_at_every_point_that_is_tried_and_nowhere_else_is_not_found()
     assert Lemmas(prove).scaling(bent, [x], "positive") is None
 
 
+@pytest.mark.parametrize("function", [sp.exp(sp.exp(x * 700)), sp.exp(2000 * x**2)], ids=str)
+def test_values_beyond_floats_say_nothing(function):
+    assert Lemmas(prove).shifting(function, [x]) is None
+    assert Lemmas(prove).scaling(function, [x], "positive") is None
+
+
 def test_nothing_is_found_that_is_not_proved():
     def silent(left, right):
         raise RuntimeError("gave up")

@@ -6,6 +6,7 @@ proved, for all real arguments, by the prover that is handed in.
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections.abc import Sequence
@@ -138,7 +139,9 @@ def _value(function: sp.Expr, point: dict[sp.Symbol, sp.Expr]) -> sp.Expr | None
 def _constant(values: Sequence[sp.Expr]) -> list[sp.Rational]:
     """The rational number of small denominator that all values are, in a list; empty when they differ."""
     numbers = [float(v) for v in values if sp.sympify(v).is_finite]
-    if not numbers or max(numbers) - min(numbers) > 1e-9 * (1 + abs(numbers[0])):
+    if not numbers or not all(map(math.isfinite, numbers)):  # SymPy's numbers may be too large for a float
+        return []
+    if max(numbers) - min(numbers) > 1e-9 * (1 + abs(numbers[0])):
         return []
     rational = sp.Rational(Fraction(numbers[0]).limit_denominator(64))
     return [rational] if abs(float(rational) - numbers[0]) < 1e-9 * (1 + abs(numbers[0])) else []
