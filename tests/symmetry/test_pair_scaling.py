@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import quotax as qx
 from quotax.geometry.families.component import components
+from quotax.geometry.families.conserved import charges, formulas
 from quotax.geometry.projection import one_family
 from quotax.lower import lower_action
 
@@ -266,6 +268,24 @@ def test_the_canonical_representative_balances_every_pair(pairs):
     # the law of its gradient flow: one number for each pair
     (charge,) = space.conserved(params).values()
     np.testing.assert_allclose(charge, sums(params["gq"]) - sums(params["gk"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("each", [None, "head"])
+@pytest.mark.parametrize("pairs", LAYOUTS)
+def test_formulas_of_charges_are_of_pairs(pairs, each):
+    model = heads(pairs, 1e-6, "head k" if each else "k")
+    sizes = SIZES | {"head": 2}
+    family = lower_action(scaling(pairs, each).bind(model.params), model.params, sizes)
+    point = arrays(2, model.at(**sizes))
+    (formula,), (value,) = formulas([family]).values(), charges([family], point).values()
+    lead = [sp.Symbol("head", integer=True)] if each else []
+    for index in np.ndindex(value.shape):
+        where = (*index[:-1], *places(pairs, 4)[index[-1]])
+        symbols = (*lead, sp.Symbol("k", integer=True), sp.Symbol("k1", integer=True))
+        expression = formula.subs(dict(zip(symbols, where, strict=True)))
+        entries = {a: point[a.base.name][tuple(map(int, a.indices))] for a in expression.atoms(sp.Indexed)}
+        assert len(entries) == 4
+        assert float(expression.subs(entries)) == pytest.approx(float(value[index]), rel=1e-12)
 
 
 @pytest.mark.parametrize("pairs", LAYOUTS)
