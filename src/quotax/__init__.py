@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Diagonal,
         O,
         OFixingOnes,
+        PairScaling,
         Permutation,
         PositiveDiagonal,
         PositiveScalar,
@@ -69,8 +70,8 @@ _NAMES = {
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive quotient verify verify_equivariance verify_field verify_invariant verify_metric",
     "sharpness": "average_sharpness compare gradient_norm horizontal profile sam sharpness spectrum trace",
-    "symmetry": "GL ComplexScaling Diagonal O OFixingOnes Permutation PositiveDiagonal PositiveScalar SignFlip "
-    "Symmetry Translation",
+    "symmetry": "GL ComplexScaling Diagonal O OFixingOnes PairScaling Permutation PositiveDiagonal PositiveScalar "
+    "SignFlip Symmetry Translation",
 }
 """The rooms that the public names live in: a room is imported when one of its names is first asked for."""
 
@@ -95,6 +96,7 @@ __all__ = [
     "O",
     "OFixingOnes",
     "ParameterError",
+    "PairScaling",
     "Permutation",
     "PositiveDiagonal",
     "PositiveScalar",

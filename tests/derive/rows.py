@@ -202,6 +202,28 @@ def rope(p, x):
     return attend(q, k, x @ p["V"].T) @ p["O"].T
 
 
+def qk_norm(eps):
+    """Queries and keys behind norms with gains, turned by halves."""
+
+    def turned(z):
+        angle = jnp.arange(z.shape[0])[:, None] / 10000 ** (jnp.arange(0, z.shape[1], 2) / z.shape[1])
+        angle = jnp.concatenate([angle, angle], -1)
+        a, b = jnp.split(z, 2, -1)
+        return z * jnp.cos(angle) + jnp.concatenate([-b, a], -1) * jnp.sin(angle)
+
+    def norm(z, gain):
+        return gain * z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + eps)
+
+    shapes = {"Q": "k d", "K": "k d", "V": "v d", "O": "d v", "gq": "k", "gk": "k"}
+
+    @qx.architecture(params=shapes, inputs={"x": "t d"})
+    def model(p, x):
+        q, k, v = (x @ p[name].T for name in "QKV")
+        return attend(turned(norm(q, p["gq"])), turned(norm(k, p["gk"])), v) @ p["O"].T
+
+    return model
+
+
 def decoder(blocks, eps=0.0):
     block = {"Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k", "W1": "f d", "W2": "d f"}
     names = [f"block{i}" for i in range(blocks)]
@@ -271,6 +293,8 @@ ROWS = [
     ),
     Row("multi query", multi_query, HEADS, (48, 40, 8, 8), "2*k**2", slow=True),
     Row("rope", rope, {"d": 6, "k": 4, "v": 2, "t": 5}, (72, 64, 8, 8), "k+v**2", slow=True),
+    Row("qk norm", qk_norm(0), {"d": 6, "k": 4, "v": 2, "t": 5}, (80, 72, 8, 8), "k/2+v**2+2"),
+    Row("qk norm, eps", qk_norm(1e-6), {"d": 6, "k": 4, "v": 2, "t": 5}, (80, 74, 6, 6), "k/2+v**2"),
     Row(
         "decoder",
         decoder(1),

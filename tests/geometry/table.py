@@ -162,6 +162,9 @@ ROTARY = [
 ]
 
 
+GAINS = [S("gains", qx.PairScaling("k", pairs="halves"), {"gq": "g @ gq", "gk": "inv(g) @ gk"}), ROTARY[1]]
+
+
 def decoder_families(blocks: int) -> list[qx.Symmetry]:
     """Heads of every block, rotations and the scale of the residual stream, and shifts of the positions."""
     names = [f"block{i}" for i in range(blocks)]
@@ -267,6 +270,8 @@ FAMILIES: dict[str, tuple[list[qx.Symmetry], list[qx.Symmetry]]] = {
     "grouped query": (GROUPED_HEADS, []),
     "multi query": (SHARED_HEADS, []),
     "rope": (ROTARY, []),
+    "qk norm": ([*GAINS, S("scale", SCALAR(), {"Q": "g * Q"}), S("scale (K)", SCALAR(), {"K": "g * K"})], []),
+    "qk norm, eps": (GAINS, []),
     "decoder": (decoder_families(1), []),
 }
 NOTES = {
@@ -299,6 +304,7 @@ KINDS = {
     "attention biases": "GL and shifts for each head",
     "grouped query": "GL for each group of heads",
     "rope": "complex scalings",
+    "qk norm": "scalings of pairs",
     "decoder": "all of these in one model",
 }
 """One row for each way in which families act and projections are computed: laws are tested on these by CI."""

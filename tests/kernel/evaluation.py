@@ -294,7 +294,11 @@ def opaque(name):
 
 def element_values(element, atoms, sizes, rng):
     """A random group element: the values of its atoms by number, those that its relations speak of too."""
-    numbers = {name: a.number for name in ("g", "inv(g)", "re g", "im g", "1/|g|^2") if (a := atoms._known.get(name))}
+    numbers = {
+        name: a.number
+        for name in ("g", "inv(g)", "re g", "im g", "1/|g|^2", "g of pairs")
+        if (a := atoms._known.get(name))
+    }
     if "g" not in numbers:
         return {}
     shape = tuple(s.at(sizes) for s in element.slots)
@@ -306,6 +310,14 @@ def element_values(element, atoms, sizes, rng):
             g = np.exp(rng.normal(size=shape))
         case "nonzero":
             g = np.exp(rng.normal(size=shape)) * rng.choice([-1.0, 1.0], shape)
+        case "paired":
+            half = size // 2
+            s, g = np.exp(rng.normal(size=(*shape[:-1], half))), np.zeros(shape)
+            for k in range(half):
+                for i in (2 * k, 2 * k + 1) if element.pairs == "adjacent" else (k, half + k):
+                    g[..., i] = s[..., k]
+            if "g of pairs" in numbers:
+                out[numbers["g of pairs"]] = s
         case "sign":
             g = rng.choice([-1.0, 1.0], shape)
         case "vector":

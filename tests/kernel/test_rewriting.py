@@ -12,8 +12,9 @@ from kernel.evaluation import Numbers, contradicted, element_values
 from kernel.terms import DOUBLE, ELEMENTS, JOINT, LESS, MORE, SIZES, H, K, World
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Constant, Factor, Parameter
+from quotax.kernel.elements import Element
 from quotax.kernel.indices import Bound, Fixed, Free
-from quotax.kernel.polynomials import TooLarge, renamed, slot
+from quotax.kernel.polynomials import Algebra, Atoms, TooLarge, renamed, slot
 from quotax.kernel.rewriting import RULES, before, normalisations, position
 from quotax.kernel.sheet import named_sum
 from quotax.kernel.sizes import Size
@@ -143,7 +144,7 @@ def entries(world, choose):
     size = element.axis
     each = [(), ()] if element.each is None else [(Free((0, 1), element.each),), (Bound(0, element.each),)]
     ends = [Free((0, 0), size), Free((0, 10), size), *[Bound(n, size) for n in (1, 2, 3)]]
-    if element.kind == "complex":
+    if element.kind in ("complex", "paired"):
         half = Size.of(2), H
         inner = [Free((0, 3), H), Bound(5, H)]
         for k in (ix.fixed(0, half[0]), ix.fixed(1, half[0]), Bound(7, half[0])):
@@ -154,8 +155,8 @@ def entries(world, choose):
     pool = [a for a in atoms.made if a.number in {atoms._known[k].number for k in ("g", "inv(g)") if k in atoms._known}]
     factors = []
     for _ in range(choose([2, 2, 3])):
-        at = (*choose([copies, copies, choose(each)]), choose(ends), choose(ends))
-        factors.append(Factor(choose(pool).number, at, 1))
+        at = (*choose([copies, copies, choose(each)]), *(choose(ends) for _ in range(2 if element.is_matrix else 1)))
+        factors.append(Factor(choose(pool).number, at, 1 if element.is_matrix else choose([1, -1, 2])))
     if element.kind == "complex" and choose([True, False]):
         place = (*copies, choose([Free((0, 3), H), Bound(5, H)]))
         real, imaginary, norm = (atoms._known[k].number for k in ("re g", "im g", "1/|g|^2"))
@@ -424,7 +425,21 @@ def test_only_the_sum_that_was_named_is_divided_out():
     assert fired >= 8
 
 
-@pytest.mark.parametrize("name", [n for n, w in GROUPS.items() if w.algebra.relations])
+@pytest.mark.parametrize(("pairs", "shared"), [("adjacent", 0), ("halves", 1)])
+def test_a_factor_is_shared_by_pairs_and_by_nothing_else(pairs, shared):
+    """On an axis of four, which of the two indices of two says the place depends on the pairs."""
+    atoms, two = Atoms(), Size.of(2)
+    element = Element("paired", None, Size.of(4), pairs)
+    algebra = Algebra(atoms, RULES, element.relations(atoms))
+    ends = Free((0, 0), two), Free((0, 1), two)
+    entry = algebra.substituted(element.entry(algebra, (ix.pair(*ends),)))
+    assert entry == {(Factor(atoms._known["g of pairs"].number, (ends[shared],), 1),): 1}
+    for other in (Free((0, 0), Size.of(4)), ix.fixed(3, Size.of(4))):
+        entry = element.entry(algebra, (other,))
+        assert algebra.substituted(entry) == entry == {(Factor(atoms._known["g"].number, (other,), 1),): 1}
+
+
+@pytest.mark.parametrize("name", [n for n, w in GROUPS.items() if w.element.is_matrix])
 def test_a_relation_is_not_one_of_powers(name):
     """`sum_j g_ij²` and its relatives: what holds of entries does not of their powers."""
     world = GROUPS[name]

@@ -24,6 +24,7 @@ ROWS = {  # its arguments, the dimension of one copy on an axis of four, and whe
     qx.Diagonal: (["h"], 4, lambda g: np.all(g != 0)),
     qx.Translation: (["h"], 4, lambda g: True),
     qx.ComplexScaling: (["h"], 4, lambda g: np.allclose(g @ TRANSPOSED(g), TRANSPOSED(g) @ g)),
+    qx.PairScaling: (["h"], 2, lambda g: np.all(g > 0) and np.all(g[..., ::2] == g[..., 1::2])),
     qx.PositiveScalar: ([], 1, lambda g: np.all(g > 0)),
     qx.Permutation: (
         ["h"], 0, lambda g: np.all(np.isin(g, (0, 1))) and np.all(g.sum(-1) == 1) and np.all(g.sum(-2) == 1)
@@ -32,6 +33,7 @@ ROWS = {  # its arguments, the dimension of one copy on an axis of four, and whe
 }  # fmt: skip
 GROUPS = [kind(*row[0], **keywords) for kind, row in ROWS.items() for keywords in ({}, {"each": "head"})]
 GROUPS += [qx.ComplexScaling("h", pairs="halves"), qx.Translation(), qx.SignFlip()]
+HALVES = [qx.PairScaling("h", pairs="halves"), qx.PairScaling("h", "head", pairs="halves")]
 CONTINUOUS = [group for group in GROUPS if group.continuous]
 
 
@@ -184,6 +186,24 @@ def test_attempts_are_elements(group):
     rng = np.random.default_rng(0)
     for number in range(6):
         assert ROWS[type(group)][2](group.attempt(number, rng, SIZES).astype(float))
+
+
+@pytest.mark.parametrize("group", HALVES, ids=repr)
+def test_pairs_of_halves_share_their_factors(group):
+    rng, key = np.random.default_rng(0), jax.random.key(0)
+    elements = [group.rational(rng, SIZES), np.asarray(group.random(key, SIZES)), *next(group.symbolic(SIZES))]
+    for g in [*elements, np.asarray(group.algebra(normals(group, group.coordinate_shape(SIZES)), SIZES))]:
+        assert g.shape == group.shape(SIZES)
+        assert np.all(g[..., :2] == g[..., 2:])
+        assert np.all(g[..., 0] != g[..., 1])
+    assert group.dimension(SIZES) == len(group.basis(SIZES)) == np.prod(group.shape(SIZES)) // 2
+
+
+def test_pairs_need_an_even_axis_and_a_known_layout():
+    with pytest.raises(qx.SymmetryError, match=r"acts on pairs: the size of axis 'h' must be even, got 3"):
+        qx.PairScaling("h").rational(np.random.default_rng(0), {"h": 3})
+    with pytest.raises(qx.SymmetryError, match=r"`PairScaling`: pairs must be 'adjacent' or 'halves'"):
+        qx.PairScaling("h", pairs="odd")
 
 
 SOURCES = Path(qx.__file__).parent

@@ -13,14 +13,16 @@ from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewrit
 from quotax.kernel.rewriting import occurrences
 from quotax.kernel.sizes import Size
 
-Kind = Literal["general", "orthogonal", "fixing", "permutation", "complex", "positive", "nonzero", "sign", "vector"]
+Kind = Literal[
+    "general", "orthogonal", "fixing", "permutation", "complex", "positive", "paired", "nonzero", "sign", "vector"
+]
 """Matrices (general, orthogonal, orthogonal that fix the vector of ones, permutations, complex scalings of pairs),
-factors (positive, nonzero, sign), shifts."""
+factors (positive, positive and the same at both indices of a pair, nonzero, sign), shifts."""
 
 _TURNS = ("orthogonal", "fixing", "permutation")
 """The transpose is the inverse."""
 
-_SIGNS = {"positive": "positive", "nonzero": "nonzero", "sign": "sign", "permutation": "boolean"}
+_SIGNS = {"positive": "positive", "paired": "positive", "nonzero": "nonzero", "sign": "sign", "permutation": "boolean"}
 _TWO = Size.of(2)
 
 
@@ -58,15 +60,19 @@ class Element:
     def relations(self, atoms: Atoms) -> tuple[Rule, ...]:
         """The relations between the entries of the element, whose atoms are made here."""
         g = self._atom(atoms)
+        half = self.axis.over(2) if self.kind in ("complex", "paired") and self.axis is not None else None
+        copies = (self.each,) if self.each is not None else ()
+        if self.kind == "paired" and half is not None:
+            factor = atoms.make("g of pairs", Scalar(), "s", (*copies, half), moved=True, sign="positive")
+            return (lambda algebra, factors: self._shared(algebra, factors, g, factor),)
         if not self.is_matrix:
             return ()
         inverse = g if self.kind in _TURNS else self._atom(atoms, inverted=True)
         out: list[Rule] = [lambda algebra, factors: _cancelled(algebra, factors, g, inverse)]
         if self.kind == "fixing":
             out.append(lambda algebra, factors: _summed(algebra, factors, g))
-        half = self.axis.over(2) if self.kind == "complex" and self.axis is not None else None
         if half is not None:
-            slots = (*((self.each,) if self.each is not None else ()), half)
+            slots = (*copies, half)
             real = atoms.make("re g", Scalar(), "a", slots, moved=True)
             imaginary = atoms.make("im g", Scalar(), "b", slots, moved=True)
             norm = atoms.make("1/|g|^2", Scalar(), "|g|⁻²", slots, moved=True, sign="positive")
@@ -126,17 +132,32 @@ class Element:
                 for joint in ix.inside(index):
                     if not isinstance(joint, Pair) or joint.extent != self.axis:
                         continue
-                    half = joint.inner if self.pairs == "adjacent" else joint.outer
+                    _, half = self._place(joint)
                     if isinstance(half, Bound) and half.extent == _TWO:
                         terms = (renamed(factors, {half: ix.fixed(number, _TWO)}) for number in (0, 1))
                         return [(Fraction(1), term, (half,)) for term in terms]
         return None
 
+    def _shared(self, algebra: Algebra, factors: list[Factor], g: Atom, factor: Atom) -> list[Rewritten] | None:
+        """`g = s` at both indices of a pair: what the index says of the place of the pair is enough."""
+        for k, (number, at, power) in enumerate(factors):
+            if number == g.number and isinstance(at[-1], Pair):
+                place, half = self._place(at[-1])
+                if half.extent == _TWO:
+                    algebra.lemmas["pairs: both indices are multiplied by one factor"] = None
+                    rest = [f for m, f in enumerate(factors) if m != k]
+                    return [(Fraction(1), [*rest, Factor(factor.number, (*at[:-1], place), power)], ())]
+        return None
+
+    def _place(self, index: Pair) -> tuple[Index, Index]:
+        """The place of a pair, and the half of it, that a joint index is made of."""
+        return (index.outer, index.inner) if self.pairs == "adjacent" else (index.inner, index.outer)
+
     def _half(self, index: Index) -> tuple[Index, int] | None:
         """The pair's place and which half of it, if the index says which half."""
         if not isinstance(index, Pair):
             return None
-        place, half = (index.outer, index.inner) if self.pairs == "adjacent" else (index.inner, index.outer)
+        place, half = self._place(index)
         if not isinstance(half, Fixed) or half.extent != _TWO or half.position.value is None:
             return None
         return place, half.position.value

@@ -30,7 +30,7 @@ class Gain:
 
 def gain_of(action: Action, name: str) -> Gain | None:
     """The parameter as a gain of this action, or nothing where it is none."""
-    if action.group.layout != "diagonal" or not action.terms:
+    if action.group.layout != "diagonal" or not action.group.free or not action.terms:  # a pair of them needs two
         return None
     weights: dict[str, tuple[tuple[int, ...], int]] = {}
     for term in action.terms:

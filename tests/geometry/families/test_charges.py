@@ -69,8 +69,8 @@ def test_the_gradient_of_a_charge_is_its_generator(name):
             xi = weights
         elif part == "symmetric":  # the scaling half of complex scalings
             xi = family.group.algebra(jnp.stack([weights, 0 * weights], -1), family.sizes)
-        else:
-            xi = weights
+        else:  # of pairs that share a factor, one each
+            xi = weights if family.group.free else family.group.algebra(weights, family.sizes)
         gradient = jax.jit(jax.grad(lambda a, f=family, w=weights: jnp.sum(w * charges([f], a)[f.name])))(arrays)
         field = family.field(arrays, xi)
         factor = 1 if all(term.source is None for term in family.terms) else 2

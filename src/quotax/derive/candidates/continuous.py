@@ -10,7 +10,17 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.derive.candidates.templates import KEEPING, MATRICES, Scale, Shift, Solution, solve_matrix, solve_vector
+from quotax.derive.candidates.templates import (
+    KEEPING,
+    MATRICES,
+    PAIRED,
+    Scale,
+    Shift,
+    Solution,
+    solve_matrix,
+    solve_shared,
+    solve_vector,
+)
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
@@ -66,7 +76,8 @@ class Span:
         basis = action.group.basis(self.sizes) % PRIME
         if general and len(basis):
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
-            basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
+            entries = int(np.prod(basis.shape[1:], dtype=np.int64))  # of an algebra that is zero here, too
+            basis = modular.product(weights, basis.reshape(len(basis), entries)).reshape(1, *basis.shape[1:])
         return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
 
     def adds(self, symmetry: Symmetry) -> bool:
@@ -206,10 +217,22 @@ def _solutions(
                     yield solve_matrix(usable, specs, group, gains)
 
     yield from turned(MATRICES)
+
+    def shared(places: Sequence[tuple[str | None, str]]) -> Iterator[list[Solution]]:
+        for each, axis in places:
+            groups = [make(axis, each) for make in PAIRED]
+            even = [s for s in samples if s.sizes[axis] % groups[0].divisor == 0]
+            large = any(s.sizes[axis] >= groups[0].telling(2) for s in even)
+            if large and budget.allows(what := str(groups[0])):
+                progress(f"solving for {what}")
+                yield from solve_shared([m for s in even for m in s.moments], specs, groups)
+
     for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
         yield from _vectors(data, specs, pair, progress, budget)
+    yield from shared(paired)
     for axis in axes:
         yield from _vectors(data, specs, (axis,), progress, budget)
+    yield from shared([(None, axis) for axis in axes])
     yield from _vectors(data, specs, (), progress, budget)
     # Turns that keep a sum, or a sum of products with a gain, are often part of a shift that does.
     yield from turned(KEEPING)

@@ -8,7 +8,7 @@ unknowns is the answer; names and architectures play no part.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
-from quotax.symmetry import GL, ComplexScaling, Group, O, OFixingOnes
+from quotax.symmetry import GL, ComplexScaling, Group, O, OFixingOnes, PairScaling
 
 MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
     GL,
@@ -31,6 +31,12 @@ MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
 
 KEEPING: tuple[Callable[[str, str | None], Group], ...] = (OFixingOnes,)
 """Groups that are looked for after the vectors: their elements keep a sum along the axis."""
+
+PAIRED: tuple[Callable[[str, str | None], Group], ...] = (
+    lambda axis, each: PairScaling(axis, each, "adjacent"),
+    lambda axis, each: PairScaling(axis, each, "halves"),
+)
+"""Groups of factors that several indices share: looked for after the factors of single indices."""
 
 
 class Part:
@@ -132,7 +138,7 @@ class Solution:
     axis: str | None
     each: str | None
     group: Group | None
-    """The group of matrices that acts; None where it is a vector."""
+    """The group that acts, of matrices or of shared factors; None where it is a vector."""
     terms: tuple[tuple[Part, Fraction], ...]
 
     @property
@@ -168,7 +174,7 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part
     """Every place where a vector over `axes` may act."""
     own = {spec.name: spec.factors for spec in specs}
     places = {name: _placings(f, axes) for name, f in own.items()}
-    terms: list[Part] = [Scale(name, at) for name, found in places.items() for at in found]
+    terms: list[Part] = [*scale_terms(specs, axes)]
     for target, source in itertools.permutations(own, 2):
         if own[target] == own[source] and set(own[target]) <= set(axes):
             terms += [Mix(target, source, at) for at in places[target]]
@@ -181,6 +187,11 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part
                 terms.append(Contract(target, source, at, order))
     terms += [Shift(name, at) for name, found in places.items() for at in found]
     return terms
+
+
+def scale_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Scale]:
+    """Every place where a vector over `axes` may scale."""
+    return [Scale(spec.name, at) for spec in specs for at in _placings(spec.factors, axes)]
 
 
 def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
@@ -242,6 +253,22 @@ def solve_vector(
         return []
     blocks = [np.stack([_column(m, t) for t in terms], axis=-1).reshape(-1, len(terms)) for m in data]
     return _solutions(blocks, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
+
+
+def solve_shared(
+    data: Sequence[Moments], specs: Sequence[ArraySpec], groups: Sequence[Group]
+) -> Iterator[list[Solution]]:
+    """For each of these groups, all on one axis, the ways in which its factors scale without changing the model."""
+    axis, each = groups[0].axis, groups[0].each
+    terms = scale_terms(specs, tuple(name for name in (each, axis) if name is not None))
+    if not terms:
+        return
+    columns = [
+        [m.scale(t.param, t.places).reshape(m.rows, -1, m.extent(t.param, t.places[-1])) for t in terms] for m in data
+    ]
+    for group in groups:
+        blocks = [np.stack([group.pairing(c) % PRIME for c in own], axis=-1).reshape(-1, len(terms)) for own in columns]
+        yield _solutions(blocks, list(terms), axis, each, group)
 
 
 def _column(moments: Moments, term: Part) -> np.ndarray:

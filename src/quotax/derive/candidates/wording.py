@@ -24,7 +24,7 @@ from quotax.symmetry.phrases import ActionLine, Phrase, number
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
     """The symmetry that a solution stands for; several where only a proof can tell which group it is, largest first."""
     by_name = {spec.name: spec for spec in specs}
-    if solution.group is None:
+    if solution.group is None or solution.group.layout != "matrix":
         return _vector(solution, by_name)
     return _matrix(solution, solution.group, by_name)
 
@@ -102,6 +102,8 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     where = " ".join(axes) or "all"
     if shifts:
         return [Symmetry.of(f"shift {where}", Translation(solution.axis, solution.each), own, lines)]
+    if solution.group is not None:
+        return [Symmetry.of(f"{solution.group.verb} {where}", solution.group, own, lines)]
     if not axes:
         return [Symmetry.of("scale", PositiveScalar(), own, lines)]
     groups = [PositiveDiagonal(solution.axis, solution.each)]

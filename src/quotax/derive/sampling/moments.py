@@ -31,6 +31,10 @@ class Moments:
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
 
+    def extent(self, name: str, axis: int) -> int:
+        """The size of an axis of a parameter."""
+        return self.value[name].shape[axis + 1]
+
     def matrix(self, name: str, axis: int, each: int | None, gain: str | None, divided: bool = False) -> np.ndarray:
         r"""K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
 

@@ -50,7 +50,9 @@ def axis_gram(family: Family, terms: list[Term], arrays: Mapping[str, Any]) -> j
 
 
 def isotropic(family: Family, gram: jax.Array) -> jax.Array:
-    """The part of a matrix that commutes with the group: for pairs of coordinates, the mean over the pair."""
+    """The part of a matrix that commutes with the group, or of factors in it: the mean over what shares a number."""
+    if family.group.layout == "diagonal":
+        return family.group.nearest(gram, family.sizes)
     if not family.group.paired:
         return gram
     n = gram.shape[-1]

@@ -76,8 +76,8 @@ def count(family: Family) -> int:
 def formulas(families: Sequence[Family]) -> dict[str, sp.Expr]:
     """The general entry of every charge by family, as SymPy writes it.
 
-    The indices of the entry are those of the group element: `h, h1` for a matrix on `h`. For complex scalings they
-    are `k, k1`, the two indices of a pair.
+    The indices of the entry are those of the group element: `h, h1` for a matrix on `h`. Where pairs of indices share
+    a number they are `k, k1`, the two indices of a pair.
     """
     return {f.name: _formula(f) for f in families if count(f)}
 
@@ -178,8 +178,13 @@ def _charge(family: Family, arrays: Mapping[str, jax.Array], *, shifts: bool = T
     if part in ("symmetric", "skew"):
         moment = (moment + (1 if part == "symmetric" else -1) * jnp.swapaxes(moment, -1, -2)) / 2
     if not group.paired:
-        return group.nearest(moment, sizes)
+        return group.pairing(moment) if _shared(group) else group.nearest(moment, sizes)
     return group.pairing(moment)[..., 0 if part == "symmetric" else 1]
+
+
+def _shared(group: Group) -> bool:
+    """Whether pairs of indices share a factor."""
+    return group.layout == "diagonal" and not group.free
 
 
 def _terms(family: Family) -> tuple[Term, ...]:
@@ -214,6 +219,8 @@ def _formula(family: Family) -> sp.Expr:
     if group.paired:
         diagonal = lambda index: total.subs({entry[-2]: index, entry[-1]: index}, simultaneous=True)
         total = diagonal(entry[-2]) + diagonal(entry[-1])
+    if _shared(group):
+        total += total.subs(entry[-1], _index(str(group.axis), [str(index) for index in entry]))
     return total
 
 

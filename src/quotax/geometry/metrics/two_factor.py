@@ -144,7 +144,7 @@ class Pairs(Metric):
     def _turned_generator(self, family: Family, block: TwoSides, arrays: Named, v: Named) -> jax.Array:
         left, right = (_contracted(family, terms, v, arrays) for terms in sides(family))
         if family.group.layout != "matrix":
-            return 0.5 * (left / block.left - right / block.right)
+            return family.group.nearest(0.5 * (left / block.left - right / block.right), family.sizes)
         turned = jnp.swapaxes(right, -1, -2)
         if self.name == "mix":
             xi = 0.5 * (left @ _inverse(family, block.left) - _inverse(family, block.right) @ turned)
@@ -190,12 +190,16 @@ class _Unstack:
 
 
 def _columns(family: Family, term: Term, array: jax.Array) -> jax.Array:
-    """A parameter as matrices `(copies, n, r)`; a unit of a diagonal group, or a pair of coordinates, is one copy."""
+    """A parameter as matrices `(copies, n, r)`; what has a factor of its own, a unit or a pair of them, is one copy."""
     split = array.reshape(family.splits[term.target])
     labels = term.target_labels
     if term.kind != "matrix":
         rest = "".join(c for c in labels if c not in term.element)
-        return jnp.einsum(f"{labels}->{term.element}{rest}", split).reshape(*family.group.shape(family.sizes), -1, 1)
+        units = jnp.einsum(f"{labels}->{term.element}{rest}", split).reshape(*family.group.shape(family.sizes), -1, 1)
+        if family.group.free:
+            return units
+        first, second = family.group.places(units.shape[-3])
+        return jnp.concatenate([units[..., first, :, :], units[..., second, :, :]], axis=-2)
     assert term.position is not None
     own, copies = labels[term.position], term.element[:-2]
     rest = "".join(c for c in labels if c != own and c not in copies)

@@ -1,6 +1,7 @@
 """The Gram block of one family, inverted in closed form where its structure allows.
 
-- numbers: every coordinate is multiplied by a number (scalings, shifts): a division;
+- numbers: every coordinate is multiplied by a number (scalings, shifts): a division; by their mean, where indices share
+  a factor;
 - pairs: `xi S_L + S_R xi` projected onto `C*` on pairs is half the trace of each pair's block: the same;
 - matrices: `xi S_L + S_R xi` on GL, or half the anticommutator with `S_L + S_R` on skew matrices, or on those that
   also send some vectors to zero: a division by sums of eigenvalues, in the eigenbases;
@@ -26,6 +27,7 @@ from quotax.geometry.families.component import Component
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.one_by_one import eigh
 from quotax.geometry.projection import gram
+from quotax.symmetry import Group
 
 FactorKind = Literal["numbers", "pairs", "matrices", "dense", "identity"]
 
@@ -63,7 +65,7 @@ def block(part: Component, index: int) -> ClosedForm:
     if found is None:
         return ClosedForm(index, "identity", False)
     own = [piece for piece in found if piece.row == piece.column == index]
-    if all(piece.diagonal for piece in own) and family.group.free:
+    if all(piece.diagonal for piece in own) and (family.group.free or family.group.layout == "diagonal"):
         return ClosedForm(index, "numbers", True)
     sided = [piece for piece in own if piece.side()]
     whole = len(sided) == len(own)
@@ -86,7 +88,8 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
     shape = family.group.shape(family.sizes)
     match block.kind:
         case "numbers":
-            return _numbers(diagonal(own, shape))
+            # of elements of the algebra, which are the same wherever they share a factor
+            return _numbers(family.group.nearest(diagonal(own, shape), family.sizes), family.group)
         case "pairs":
             total = sum(_sides(own))
             first, second = family.group.places(shape[-1])
@@ -119,10 +122,10 @@ def solve(inverse: Inverse, covector: jax.Array) -> jax.Array:
     return left @ (inverse.weights * inner) @ jnp.swapaxes(right, -1, -2)
 
 
-def _numbers(total: jax.Array) -> Inverse:
+def _numbers(total: jax.Array, group: Group) -> Inverse:
     # A sum of squares has a small relative error however small it is, so that only zero itself counts as zero.
     weights = inverse_roots.reciprocal(total, smallest(total))
-    return Inverse(weights=weights, rank=jnp.sum(weights > 0))
+    return Inverse(weights=weights, rank=jnp.sum(group.pairing(weights) > 0))
 
 
 def _sylvester(left: jax.Array, right: jax.Array, shape: tuple[int, ...]) -> Inverse:

@@ -7,6 +7,7 @@ from quotax.symmetry.groups.discrete import Permutation, SignFlip
 from quotax.symmetry.groups.fixing_ones import OFixingOnes
 from quotax.symmetry.groups.general_linear import GL
 from quotax.symmetry.groups.orthogonal import O
+from quotax.symmetry.groups.pair_scaling import PairScaling
 from quotax.symmetry.groups.translation import Translation
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Layout",
     "O",
     "OFixingOnes",
+    "PairScaling",
     "Permutation",
     "PositiveDiagonal",
     "PositiveScalar",

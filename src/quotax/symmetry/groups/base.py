@@ -121,7 +121,7 @@ class Group:
     # --- what its elements leave alone, or keep together
 
     def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the second index of every pair that is multiplied by a complex number."""
+        """The first and the second index of every pair that is multiplied by one number, complex or not."""
         return np.arange(0), np.arange(0)
 
     def moved(self, n: int) -> np.ndarray | None:

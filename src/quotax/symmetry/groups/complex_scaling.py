@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from quotax.errors import SymmetryError
 from quotax.kernel.elements import Element
 from quotax.kernel.sizes import Size
 from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, stacked
 from quotax.symmetry.groups.orthogonal import O
+from quotax.symmetry.groups.paired_indices import Pairs, check_pairs, places
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ComplexScaling(Group):
     rotary position embeddings.
     """
 
-    pairs: Literal["adjacent", "halves"] = "adjacent"
+    pairs: Pairs = "adjacent"
 
     layout = "matrix"
     symbol = "C*^({axis}/2)"
@@ -43,8 +43,7 @@ class ComplexScaling(Group):
     def __post_init__(self) -> None:
         """Refuse an unknown pairing."""
         super().__post_init__()
-        if self.pairs not in ("adjacent", "halves"):
-            raise SymmetryError(f"`ComplexScaling`: pairs must be 'adjacent' or 'halves', got {self.pairs!r}.")
+        check_pairs(type(self).__name__, self.pairs)
 
     @property
     def compact(self) -> Group:
@@ -66,8 +65,7 @@ class ComplexScaling(Group):
 
     def places(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The first and the second index of every pair, on an axis of `n`."""
-        first = np.arange(0, n, 2) if self.pairs == "adjacent" else np.arange(n // 2)
-        return first, first + (1 if self.pairs == "adjacent" else n // 2)
+        return places(self.pairs, n)
 
     def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
