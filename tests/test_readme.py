@@ -77,7 +77,13 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", *(pytest.param(f"docs/{name}.md", marks=pytest.mark.slow) for name in ("geometry", "sharpness"))],
+    [
+        "README.md",
+        *(
+            pytest.param(f"docs/{name}.md", marks=pytest.mark.slow)
+            for name in ("geometry", "quantisation", "sharpness")
+        ),
+    ],
 )
 def test_code_runs_and_prints_what_the_page_shows(name):
     page = blocks(name)

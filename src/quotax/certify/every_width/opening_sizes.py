@@ -95,17 +95,30 @@ def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, S
     """Whether the model exists at multiples of these numbers alone: it is refused where any of the axes is none.
 
     Without that, a branch on a size could be decided by asking for multiples, and the other sizes would be forgotten.
+    The size 1 is left to `singles`: an array of length 1 broadcasts where a longer one of odd length is refused, as in
+    `x * cos + rotate_half(x) * sin` with tables of `2 * ceil(k / 2)`.
     """
     sizes = _sizes(model, products)
     if not _traces(model, sizes):
         return False
     for axis, multiple in multiples.items():
-        for other in (1, multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
+        for other in (multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
             changed = sizes | {axis: other}
             changed |= {a: changed[a] // sizes[axis] * other for a, of in products.items() if axis in of}
             if _traces(model, changed):
                 return False
     return True
+
+
+def singles(model: Model, axes: Mapping[str, int | str], group: Group | None) -> tuple[str, ...]:
+    """The axes at multiples of a number at whose size 1 the model exists as well, unless the group rules that out."""
+    out = []
+    for axis, size in axes.items():
+        multiple = re.match(r"(\d+)\*", str(size))
+        ruled_out = group is not None and group.axis == axis and group.divisor > 1
+        if multiple and not ruled_out and _traces(model, _sizes(model, _products(model)) | {axis: 1}):
+            out.append(axis)
+    return tuple(out)
 
 
 def _distinct(axes: Sequence[str], group: Group | None) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from quotax.artifacts import Model, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
 from quotax.certify.every_width.opening import Opening, opened, written_out
-from quotax.certify.every_width.opening_sizes import openings
+from quotax.certify.every_width.opening_sizes import openings, singles
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
 from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
 from quotax.certify.every_width.statement import claimed, element_of
@@ -87,11 +88,15 @@ def prove_for_every_width(
 
 def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action) -> Outcome:
     """The proof with the few sizes that its conditions leave out, each proved by a trace of its own."""
-    left = list(dict.fromkeys(e for c in opening.conditions for e in exceptions(c)))
+    left = [e for c in opening.conditions for e in exceptions(c) if opening.axes.get(e[0]) == e[0]]
+    alone = singles(model, opening.axes, action.group)
+    # two axes may be 1 together, and a size may be a multiple of another: neither is a case of one axis alone
+    if len(alone) == 1 and all(re.fullmatch(r"(\d+\*)?\w+", str(size)) for size in opening.axes.values()):
+        left.append((alone[0], 1))
     seen: list[tuple[str, int]] = []
     parts = list(outcome.derivation)
-    for axis, size in left:
-        if opening.axes.get(axis) != axis or len(seen) >= _EXCEPTIONS:
+    for axis, size in dict.fromkeys(left):
+        if len(seen) >= _EXCEPTIONS:
             continue
         other = opened(model, {**opening.axes, axis: size})
         if isinstance(other, str) or other.conditions:
@@ -101,7 +106,7 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
             seen.append((axis, size))
             parts += apart.derivation
     notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
-    scope = scope_of(opening, seen)
+    scope = scope_of(opening, alone, seen)
     return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
 
 
@@ -147,7 +152,7 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
         f"the kernel replayed {len(found.steps)} steps",
     )
     part = {"sizes": dict(opening.axes), "steps": data}
-    scope = scope_of(opening)
+    scope = scope_of(opening, singles(model, opening.axes, action.group))
     return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
 
 
@@ -169,7 +174,8 @@ def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | No
         parts.append(opening)
     if all(len(o.held) == len(o.axes) for o in parts):
         return "widths " + " and ".join(f"({sizes_text(o.held)})" for o in parts)
-    return scope_of(parts[0], [item for o in parts[1:] for item in o.held.items()])
+    alone = singles(model, parts[0].axes, action.group)
+    return scope_of(parts[0], alone, [item for o in parts[1:] for item in o.held.items()])
 
 
 def _claim_lines(opening: Opening, found: FoundSteps, claim: Mapping[str, Any], names: Any) -> list[str]:

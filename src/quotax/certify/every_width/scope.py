@@ -13,13 +13,17 @@ EVERY_WIDTH = "every width"
 _PYTHON = "Python code sees sizes by arithmetic and comparison alone, not by their types or by what JAX refuses"
 
 
-def scope_of(opening: Opening, seen: Sequence[tuple[str, int]] = ()) -> str:
-    """What a proof from this trace covers, when these sizes of axes have proofs of their own."""
+def scope_of(opening: Opening, singles: Sequence[str], seen: Sequence[tuple[str, int]] = ()) -> str:
+    """What a proof from this trace covers, when these sizes of axes have proofs of their own.
+
+    `singles` are axes at multiples of a number, of which the model exists at 1 as well.
+    """
     held = opening.held
     varied = [a for a in opening.axes if a not in held]
     if held and not varied:
         return f"widths ({sizes_text(held)})"
-    left = [c for c in opening.conditions if any(e not in seen for e in exceptions(c) or [None])]
+    conditions = (*opening.conditions, *(f"{axis} ≥ 2" for axis in singles))
+    left = [c for c in conditions if any(e not in seen for e in exceptions(c) or [None])]
     left = [*(f"{a} a multiple of {n}" for a, n in _multiples(opening) if n in opening.axes), *left]
     shown = f" with {', '.join(left)}" if left else ""
     if not held:
