@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import quotax as qx
 from derive import gated_models
-from quotax.derive.candidates.sign_subspaces import MOST, Subspace, invariant, matches, small_generators, small_members
+from quotax.derive.candidates.sign_subspaces import MOST, SignSpace, invariant, matches, small_generators, small_members
 from quotax.derive.found.dimensions import STABILISER
 from quotax.derive.found.flip_order import flip_order
 
@@ -43,7 +43,7 @@ def test_what_a_function_does_not_see_is_the_annihilator_of_what_it_sees(n, pari
     parities = [p % 2**n for p in parities if p % 2**n] or [1]
     found = invariant([1 << k for k in range(n)], [seen_through(parities)], lambda: range(2**n))
     by_hand = {one for one in range(2**n) if all((one & p).bit_count() % 2 == 0 for p in parities)}
-    span = Subspace(found)
+    span = SignSpace(found)
     assert {one for one in range(2**n) if not span.rest(one)} == by_hand
     generators = small_generators(found, [])
     assert 2 ** len(generators) == len(by_hand)
@@ -61,7 +61,7 @@ def test_sets_that_leave_the_domain_say_nothing_and_the_others_are_still_told_ap
         return np.array([np.nan if (one & 0b11).bit_count() == 1 else 1.0 + (one >> 2 & 1), 2.0])
 
     every = lambda: range(8)
-    assert Subspace(invariant([1, 2, 4], [logarithm], every)).rows == [0b11]
+    assert SignSpace(invariant([1, 2, 4], [logarithm], every)).rows == [0b11]
 
 
 def test_beyond_the_halves_sums_of_two_small_sets_are_found():

@@ -64,6 +64,8 @@ class Span:
         """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
         action = symmetry.bind(tuple(self.specs))
         basis = action.group.basis(self.sizes) % PRIME
+        if general and not len(basis):  # the rotations of one direction
+            return np.zeros((1, sum(map(len, self.points))), np.int64)
         if general:
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
             basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])

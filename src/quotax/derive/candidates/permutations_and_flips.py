@@ -19,7 +19,7 @@ from quotax.artifacts import ArraySpec, Certificate, Model, Trace
 from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.sign_subspaces import (
     MOST,
-    Subspace,
+    SignSpace,
     Values,
     close,
     invariant,
@@ -144,13 +144,13 @@ class _Flips:
     def __init__(self, places: list[Place], continuous: Sequence[set[Place]], check: _Checker) -> None:
         self.places, self.check = places, check
         self.bits = {place: 1 << k for k, place in enumerate(places)}
-        self.known = Subspace(self.bit_set(one) for one in continuous)
+        self.known = SignSpace(self.bit_set(one) for one in continuous)
         """What continuous families contain; flips of what is inert are not looked at."""
         units = self.unknown(self.known)
         self.basis = invariant(units, check.values(lambda one: _flipping(self.set_of(one))), self.smallest)
-        self.every = Subspace([*self.known.rows, *self.basis])
+        self.every = SignSpace([*self.known.rows, *self.basis])
 
-    def unknown(self, space: Subspace) -> list[int]:
+    def unknown(self, space: SignSpace) -> list[int]:
         """Places whose sets stand for all sets, modulo a subspace."""
         leading = {1 << (row.bit_length() - 1) for row in space.rows}
         return [bit for bit in self.bits.values() if bit not in leading]

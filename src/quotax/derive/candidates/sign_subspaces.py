@@ -24,7 +24,7 @@ NEAR = 1e-10
 """Values that are closer than this, relative to the largest, are compared entry by entry."""
 
 
-class Subspace:
+class SignSpace:
     """A subspace over GF(2) of sets of places, in echelon form."""
 
     def __init__(self, sets: Iterable[int] = ()) -> None:
@@ -115,15 +115,15 @@ def invariant(units: Sequence[int], values: Iterable[Values], smallest: Callable
         found, undefined = alike(few() if many else halves(basis), value)
         if undefined and not many:
             found += alike(few(), value)[0]
-        within = Subspace(basis)
-        basis = Subspace(one for one in found if not within.rest(one)).rows
+        within = SignSpace(basis)
+        basis = SignSpace(one for one in found if not within.rest(one)).rows
         few = lambda own=tuple(basis): (0, *own)
     return basis
 
 
 def small_generators(basis: Sequence[int], known: Sequence[int]) -> list[int]:
     """The smallest sets that generate, with those known, what the basis generates: none is a sum of others."""
-    span, every = Subspace(known), Subspace([*basis, *known]).rows
+    span, every = SignSpace(known), SignSpace([*basis, *known]).rows
     few = (0, *basis, *(one ^ other for one, other in itertools.product(basis, known)))
     return [one for one in _by_size(sums(every) if len(every) <= ENUMERATED else few) if span.add(one)]
 
@@ -131,7 +131,7 @@ def small_generators(basis: Sequence[int], known: Sequence[int]) -> list[int]:
 def small_members(cosets: Sequence[int], space: Sequence[int]) -> list[int]:
     """The smallest set of each coset of a subspace."""
     within = sums(space) if len(space) <= ENUMERATED else [0, *space]
-    distinct = {Subspace(space).rest(one): one for one in reversed(cosets)}
+    distinct = {SignSpace(space).rest(one): one for one in reversed(cosets)}
     return _by_size(_by_size(one ^ other for other in within)[0] for one in distinct.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.derive.candidates.sign_subspaces import Subspace
+from quotax.derive.candidates.sign_subspaces import SignSpace
 from quotax.derive.found.dimensions import axis_symbol
 from quotax.symmetry import SignFlip, Symmetry
 from quotax.symmetry.language import ELEMENT
@@ -23,7 +23,7 @@ def flip_order(flips: Sequence[Symmetry], specs: Sequence[ArraySpec]) -> sp.Expr
     """
     listed = [s for s in flips if isinstance(s.group, SignFlip)]
     exponent = sp.Add(*(axis_symbol(s.group.axis) if s.group.axis else sp.S.One for s in listed))
-    span, shared = Subspace(), 0
+    span, shared = SignSpace(), 0
     for symmetry in listed:
         entries = symmetry.bind(tuple(specs)).entries
         if any(entry.expression.has(sp.Sum) for entry in entries):
