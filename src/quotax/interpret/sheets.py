@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quotax.artifacts import OpenTrace, Trace
 from quotax.interpret.interpreter import evaluate
 from quotax.interpret.laws import writing
 from quotax.interpret.primitives import TABLE
+from quotax.interpret.shared.mask_levels import read_masks
 from quotax.interpret.symbolic.domain import SYMBOLIC
 from quotax.kernel.sheet import Sheet
 
@@ -16,5 +19,12 @@ def laws() -> dict[str, writing.Rule]:
 
 
 def write_sheet(program: OpenTrace | Trace) -> tuple[Sheet, writing.Writer]:
-    """What a trace computes, written out. Raises `NoLaw` where an operation is not read."""
-    return writing.write_sheet(program, laws(), lambda closed, values: evaluate(closed, SYMBOLIC, values))
+    """What a trace computes, written out. Raises `NoLaw` where an operation is not read.
+
+    Large negative constants of masks are read as minus infinity, and the sheet lists that with its assumptions.
+    """
+    jaxpr, notes = read_masks(program.jaxpr)
+    read = replace(program, jaxpr=jaxpr)
+    sheet, writer = writing.write_sheet(read, laws(), lambda closed, values: evaluate(closed, SYMBOLIC, values))
+    sheet.assumptions = (*sheet.assumptions, *notes)
+    return sheet, writer

@@ -76,8 +76,7 @@ class Span:
         basis = action.group.basis(self.sizes) % PRIME
         if general and len(basis):
             weights = np.random.default_rng(len(basis)).integers(1, PRIME, (1, len(basis)))
-            entries = int(np.prod(basis.shape[1:], dtype=np.int64))  # of an algebra that is zero here, too
-            basis = modular.product(weights, basis.reshape(len(basis), entries)).reshape(1, *basis.shape[1:])
+            basis = modular.product(weights, basis.reshape(len(basis), -1)).reshape(1, *basis.shape[1:])
         return np.concatenate([fields_at(action, self.specs, self.sizes, p, basis) for p in self.points], axis=1)
 
     def adds(self, symmetry: Symmetry) -> bool:

@@ -1,7 +1,8 @@
 """Permutations and sign flips: proposed by running the model at permuted and flipped parameters, returned when proved.
 
 Where a reordering or a flip may act is a set of places (parameter, axis); the smallest sets that leave the outputs
-alone are proposed. What a continuous family on the same places contains is not repeated.
+alone are proposed. What a continuous family on the same places contains is not repeated. The flips of an axis form a
+vector space over GF(2), and of them generators are proposed: none is a symmetric difference of others.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model, Trace
 from quotax.derive.candidates.continuous import FoundFamilies
+from quotax.derive.candidates.sign_subspaces import (
+    MOST,
+    SignSpace,
+    Values,
+    close,
+    invariant,
+    matches,
+    small_generators,
+    small_members,
+    sums,
+)
 from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import FloatModel
@@ -25,6 +37,11 @@ from quotax.symmetry.phrases import ActionLine, number
 from quotax.telling import Budget
 
 Place = tuple[str, int]
+
+Move = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+Offset = tuple[str, str, int, Sequence[int], float]
+"""(target, source, the source's place, the order of its other axes, c): c times a slice is added to the target."""
 
 Covered = Callable[[set[Place]], bool]
 """Whether continuous families already move exactly these places."""
@@ -79,17 +96,20 @@ class _Checker:
         step = np.random.default_rng(7).uniform(0.1, 2, size=self.shapes[name])
         return self.same(lambda point: point | {name: point[name] * step})
 
-    def same(self, move: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> bool:
+    def same(self, move: Move) -> bool:
         """Whether the outputs stay (as far as float64 can tell)."""
         for point, outputs in self.cases:
             moved = self.running.named(point | move(dict(point)))
             for inputs, before in outputs:
-                after = self.running(moved, inputs)
-                finite = np.abs(before[np.isfinite(before)])
-                slack = 1e-9 * (1 + finite.max(initial=0.0))
-                if not np.allclose(before, after, rtol=1e-8, atol=slack, equal_nan=True):
+                if not close(before, self.running(moved, inputs)):
                     return False
         return True
+
+    def values(self, moves: Callable[[int], Move]) -> Iterator[Values]:
+        """For every point and input: the outputs after the move that a set of places stands for."""
+        for point, outputs in self.cases:
+            for inputs, _ in outputs:
+                yield lambda one, p=point, x=inputs: self.running(self.running.named(p | moves(one)(dict(p))), x)
 
 
 def _candidates(
@@ -112,10 +132,67 @@ def _candidates(
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
                 template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
                 yield template.renamed(f"permute {axis}", Permutation(axis))
-        covered = _spanned(_signs(specs, families, axis))
-        for chosen in _minimal(places, covered, lambda c: check.same(_flipping(c))):
+        flips = _Flips(places, _signs(specs, families, axis), check)
+        for chosen in flips.generators():
             yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen))
-        yield from _with_offset(specs, axis, places, covered, check)
+        yield from _with_offset(specs, axis, flips, check)
+
+
+class _Flips:
+    """Which flips of one axis leave the outputs alone: sets of places as numbers of so many bits."""
+
+    def __init__(self, places: list[Place], continuous: Sequence[set[Place]], check: _Checker) -> None:
+        self.places, self.check = places, check
+        self.bits = {place: 1 << k for k, place in enumerate(places)}
+        self.known = SignSpace(self.bit_set(one) for one in continuous)
+        """What continuous families contain; flips of what is inert are not looked at."""
+        units = self.unknown(self.known)
+        self.basis = invariant(units, check.values(lambda one: _flipping(self.set_of(one))), self.smallest)
+        self.every = SignSpace([*self.known.rows, *self.basis])
+
+    def unknown(self, space: SignSpace) -> list[int]:
+        """Places whose sets stand for all sets, modulo a subspace."""
+        leading = {1 << (row.bit_length() - 1) for row in space.rows}
+        return [bit for bit in self.bits.values() if bit not in leading]
+
+    def bit_set(self, chosen: Iterable[Place]) -> int:
+        return sum(self.bits.get(place, 0) for place in set(chosen))
+
+    def set_of(self, one: int) -> tuple[Place, ...]:
+        return tuple(place for place, bit in self.bits.items() if one & bit)
+
+    def smallest(self) -> Iterator[int]:
+        """Sets by their size, as far as they are tried one by one, and that of all places."""
+        yield 0
+        for chosen in itertools.islice(_subsets(self.places), _SUBSETS):
+            yield self.known.rest(self.bit_set(chosen))
+        yield self.known.rest(self.bit_set(self.places))
+
+    def shifted(self, source: Place, offset: Offset) -> tuple[Place, ...] | None:
+        """The smallest set with the source in it, known modulo all flips, that leaves the outputs with the offset.
+
+        With `s` the shift of the target by `c` times the source, `f(flip_A flip_B s theta) = f(theta)` for all `theta`
+        says `f(flip_A theta) = f(s^-1 flip_B theta)`, and with the source in `B` this is `f(flip_B s theta)`.
+        """
+        own = self.bits.get(source, 0)
+        if not own or any(row & own for row in self.every.rows):
+            return None  # what may be flipped without the offset does not need it
+        units = [unit for unit in self.unknown(self.every) if unit != own]
+        many = len(units) > MOST
+        plain, shifted = (list(self.smallest()),) * 2 if many else (sums(units[::2]), sums(units[1::2]))
+        value = next(self.check.values(lambda one: _flipping(self.set_of(one))))
+        moved = next(self.check.values(lambda one: _flipping(self.set_of(one), offset)))
+        found = matches(plain, value, [one | own for one in shifted], moved)
+        for one in small_members(found, self.every.rows):
+            if self.check.same(_flipping(self.set_of(one), offset)):
+                return self.set_of(one)
+        return None
+
+    def generators(self) -> Iterator[tuple[Place, ...]]:
+        """The smallest sets of places that generate all flips beside those of continuous families."""
+        for one in small_generators(self.basis, self.known.rows):
+            if self.check.same(_flipping(self.set_of(one))):
+                yield self.set_of(one)
 
 
 def _minimal(
@@ -175,24 +252,7 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
     return own
 
 
-def _spanned(sets: Sequence[set[Place]]) -> Covered:
-    """Whether a set is a symmetric difference of these: elimination modulo two."""
-    echelon: list[tuple[Place, set[Place]]] = []
-
-    def reduced(one: set[Place]) -> set[Place]:
-        for pivot, row in echelon:
-            if pivot in one:
-                one = one ^ row
-        return one
-
-    for one in sets:
-        rest = reduced(set(one))
-        if rest:
-            echelon.append((min(rest), rest))
-    return lambda chosen: not reduced(set(chosen))
-
-
-def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Move:
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, axis in chosen:
             point[name] = np.take(point[name], order, axis=axis)
@@ -201,9 +261,7 @@ def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Callable[[dict[str
     return move
 
 
-def _flipping(
-    chosen: Sequence[Place], offset: tuple[str, str, int, Sequence[int], float] | None = None
-) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+def _flipping(chosen: Sequence[Place], offset: Offset | None = None) -> Move:
     """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another."""
 
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -231,9 +289,7 @@ def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, E
     return lines
 
 
-def _with_offset(
-    specs: Sequence[ArraySpec], axis: str, places: list[Place], covered: Covered, check: _Checker
-) -> Iterator[Symmetry]:
+def _with_offset(specs: Sequence[ArraySpec], axis: str, flips: _Flips, check: _Checker) -> Iterator[Symmetry]:
     """Flips that need another parameter to take up a constant: s(-z) = c - s(z)."""
     for target, source in itertools.permutations(specs, 2):
         own, other = target.factors, source.factors
@@ -242,22 +298,18 @@ def _with_offset(
         if len(set(own)) != len(own):
             continue
         spot, left = other.index(axis), [f for f in other if f != axis]
-        order, own_place = [left.index(f) for f in own], (source.name, spot)
-        candidates = [p for p in places if p != own_place]
+        order = [left.index(f) for f in own]
         for c in (1, -1, 2):
-            offset = (target.name, source.name, spot, order, float(c))
-            holds = lambda chosen, o=offset, q=own_place: check.same(_flipping((*chosen, q), o))
+            both = flips.shifted((source.name, spot), (target.name, source.name, spot, order, float(c)))
             # an offset is new only where the same flip without it is not a symmetry
-            for chosen in itertools.islice(_minimal(candidates, covered, holds), 1):
-                both = (*chosen, own_place)
-                if check.same(_flipping(both)):
-                    continue
-                line = ActionLine(target, False)
-                inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
-                sign = number(1) - line.element([inner[spot]])
-                half = number(Fraction(c, 2))
-                taken = half.said(f"({half.text.strip('()')})") * line.array(source.name, inner) * sign.bracketed()
-                carried = line.becomes(line.old + line.summed(taken, [inner[spot]]))
-                lines = dict([*_flipped(specs, both).items(), carried])
-                yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), lines)
-                return
+            if both is None or check.same(_flipping(both)):
+                continue
+            line = ActionLine(target, False)
+            inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
+            sign = number(1) - line.element([inner[spot]])
+            half = number(Fraction(c, 2))
+            taken = half.said(f"({half.text.strip('()')})") * line.array(source.name, inner) * sign.bracketed()
+            carried = line.becomes(line.old + line.summed(taken, [inner[spot]]))
+            lines = dict([*_flipped(specs, both).items(), carried])
+            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), lines)
+            return

@@ -130,7 +130,7 @@ def large(
 ) -> Audit:
     """What a network of real size allows: dimensions by formula, flatness and independence by random products."""
     at = {axis_symbol(a): n for a, n in sizes.items()}
-    algebra, orbit = (int(v) if v.is_integer else None for v in (sp.sympify(f.subs(at)) for f in formulas))
+    algebra, orbit = (int(v) if v.is_Integer else None for v in (sp.sympify(f.subs(at)) for f in formulas))
     seen = probe(trace, actions)
     if orbit is None and seen.exhausted:
         orbit = seen.independent

@@ -14,6 +14,11 @@ from quotax.symmetry import Action, Group
 
 Sizes = dict[str, int]
 
+OVERLAP = sp.Symbol("overlap")
+"""What the families' groups have in common, where no formula was found for it: the sum of groups minus the algebra."""
+STABILISER = sp.Symbol("stabiliser")
+"""What leaves a generic point in place, where no formula was found for it: the algebra minus the orbit."""
+
 
 def axis_symbol(axis: str) -> sp.Symbol:
     """The symbol that stands for an axis size."""
@@ -48,21 +53,23 @@ def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) ->
             counted[key] = dimensions(actions, specs, sizes)
         return counted[key]
 
-    out = []
+    out: list[sp.Expr] = []
     matrix = tuple(dict.fromkeys(a.group.axis for a in actions if a.group.layout == "matrix" and a.group.axis))
     others = tuple(a for a in axes if a not in acted)
     for which in (0, 1):
         agrees = lambda s, k=which: _at(proposal, s) == count(s)[k]
+        unknown = out[0] - STABILISER if which else proposal - OVERLAP
         if not all(map(agrees, _within(axes, matrix, others, even))):
-            out.append(_fitted(axes, acted, even, lambda s, k=which: count(s)[k]))
+            fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
+            out.append(unknown if fitted is None else fitted)
         elif all(map(agrees, _beyond(axes, acted, even))):
             out.append(proposal)
         else:  # larger matrices than their surroundings have stabilisers
             fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
-            if fitted == sp.nan:
+            if fitted is None:
                 pairs = [(a, b) for a in matrix for b in axes if a != b and not agrees(_narrow(axes, a, b, even))]
                 small = sp.And(*(axis_symbol(a) <= axis_symbol(b) for a, b in pairs))
-                fitted = sp.Piecewise((proposal, small), (sp.nan, True)) if pairs else sp.nan
+                fitted = sp.Piecewise((proposal, small), (unknown, True)) if pairs else unknown
             out.append(fitted)
     return out[0], out[1]
 
@@ -90,10 +97,10 @@ def _narrow(axes: Sequence[str], large: str, small: str, even: set) -> Sizes:
     return {a: n + n % 2 if a in even else n for a, n in sizes.items()}
 
 
-def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr:
-    """A polynomial of degree two, on the whole or on three regions of the acted axis against the others."""
+def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr | None:
+    """A polynomial of degree two, on the whole or on three regions of the acted axis against the others, or None."""
     if len(axes) > 4 or len(acted) != 1 or even:
-        return sp.nan
+        return None
     axis = acted[0]
     others = [a for a in axes if a != axis]
     sizes = [
@@ -115,7 +122,7 @@ def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callabl
         own = [s for s in left if inside(s)]
         formula = _polynomial(own, axes, count)
         if formula is None:
-            return sp.nan
+            return None
         pieces.append((formula, condition))
         left = [s for s in left if not inside(s)]
     return sp.Piecewise(*pieces)

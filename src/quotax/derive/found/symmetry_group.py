@@ -13,12 +13,13 @@ import sympy as sp
 from quotax.artifacts import Certificate, Model
 from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
-from quotax.derive.found.dimensions import axis_symbol, dimension_formulas, group_dimension
+from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol, dimension_formulas, group_dimension
+from quotax.derive.found.flip_order import flip_order
 from quotax.derive.found.lie_algebra import Structure, structure
-from quotax.derive.points.vector_fields import field_along
+from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
-from quotax.symmetry import OBJECTS, Action, Symmetry
+from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
 
 Field = dict[sp.Symbol, sp.Expr]
 
@@ -107,12 +108,12 @@ class SymmetryGroup:
 
     @property
     def algebra_dim(self) -> sp.Expr:
-        """The dimension of the Lie algebra, in the axis names."""
+        """The dimension of the Lie algebra, in the axis names; minus `overlap` where that has no formula."""
         return self._formulas[0]
 
     @property
     def orbit_dim(self) -> sp.Expr:
-        """The dimension of a generic orbit, in the axis names."""
+        """The dimension of a generic orbit, in the axis names; minus `stabiliser` where that has no formula."""
         return self._formulas[1]
 
     def dimension(self, **sizes: int) -> dict[str, int]:
@@ -187,7 +188,27 @@ class SymmetryGroup:
         lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]) for row in (head, *rows)]
         total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
         total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
-        return "\n".join([f"{self.model.name}: {total}", *lines, *after])
+        return "\n".join([f"{self.model.name}: {total}", *lines, *self._notes(), *after])
+
+    def _notes(self) -> list[str]:
+        """What the table needs to be read: the flips are generators, and unknowns stand for numbers."""
+        notes = []
+        flips = [s for s in self.discrete if isinstance(s.group, SignFlip)]
+        if flips:
+            what = "sign flips: a generator" if len(flips) == 1 else f"sign flips: {len(flips)} generators"
+            notes.append(f"{what} of a group of order {flip_order(flips, self.model.params)}")
+        unknown = {s for formula in self._formulas for s in formula.free_symbols} & {OVERLAP, STABILISER}
+        if unknown and self.sizes:
+            algebra, orbit = dimensions(self.actions, self.model.params, self.sizes[0])
+            values = {OVERLAP: sum(len(a.group.basis(self.sizes[0])) for a in self.actions) - algebra}
+            values[STABILISER] = algebra - orbit
+            what = {OVERLAP: "the families have in common", STABILISER: "leaves a generic point in place"}
+            notes += [
+                f"{s}: the dimension of what {what[s]}, for which no formula was found; "
+                f"{values[s]} at {_text(self.sizes[0])}"
+                for s in sorted(unknown, key=str)
+            ]
+        return notes
 
     def latex(self) -> str:
         """The table in LaTeX, actions as SymPy writes them."""

@@ -13,6 +13,7 @@ from quotax.interpret.jets.domain import Jet, JetDomain
 from quotax.interpret.jets.random_functions import RandomFunctions
 from quotax.interpret.jets.residues import PRIME
 from quotax.interpret.random_inputs import random_input
+from quotax.interpret.shared.mask_levels import read_masks
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
     """Batches without end. `one_point`: all of them at the same parameters, with different inputs."""
     points = {spec.name: _residues(rng, (1, *spec.shape(trace.sizes))) for spec in trace.params}
     seed = int(rng.integers(1, 2**40))
+    masked = read_masks(trace.jaxpr)[0]
     while True:
         count = samples
         if not one_point:
@@ -53,7 +55,7 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
         # tokens and masks are constants of the batch; real inputs differ from sample to sample
         real = lambda shape, n=count: Jet(_residues(rng, (n, *shape)))
         inputs = [random_input(spec, trace.sizes, rng, real) for spec in trace.inputs]
-        outputs = evaluate(trace, domain, [*variables, *inputs])
+        outputs = evaluate(masked, domain, [*variables, *inputs])
         jacobian = domain.jacobian(outputs, variables)
         good = ~domain.bad
         if not good.any():

@@ -1,0 +1,204 @@
+"""Sign flips: all of them are found, as generators, and each against theory; dimensions are never `nan`."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quotax as qx
+from derive import gated_models
+from quotax.derive.candidates.sign_subspaces import MOST, SignSpace, invariant, matches, small_generators, small_members
+from quotax.derive.found.dimensions import STABILISER
+from quotax.derive.found.flip_order import flip_order
+
+
+def quiet(model, **options):
+    return qx.derive(model, progress=lambda line: None, **options)
+
+
+def flips(found):
+    return [s for s in found.discrete if isinstance(s.group, qx.SignFlip)]
+
+
+# --- the search over sets of places, on functions whose invariances are known
+
+
+def seen_through(parities):
+    """A function on sets that sees these parities and nothing else."""
+    weights = np.random.default_rng(1).normal(size=(len(parities), 4))
+    return lambda one: np.sin(
+        sum((1 - 2 * ((one & p).bit_count() % 2)) * w for p, w in zip(parities, weights, strict=True))
+    )
+
+
+@given(st.integers(1, 9), st.lists(st.integers(1, 511), min_size=1, max_size=6))
+def test_what_a_function_does_not_see_is_the_annihilator_of_what_it_sees(n, parities):
+    parities = [p % 2**n for p in parities if p % 2**n] or [1]
+    found = invariant([1 << k for k in range(n)], [seen_through(parities)], lambda: range(2**n))
+    by_hand = {one for one in range(2**n) if all((one & p).bit_count() % 2 == 0 for p in parities)}
+    span = SignSpace(found)
+    assert {one for one in range(2**n) if not span.rest(one)} == by_hand
+    generators = small_generators(found, [])
+    assert 2 ** len(generators) == len(by_hand)
+    assert sum(g.bit_count() for g in generators) <= sum(one.bit_count() for one in found)
+
+
+def test_what_one_point_does_not_see_the_next_does():
+    units = [1 << k for k in range(6)]
+    values = [seen_through([0b11]), seen_through([0b1100]), seen_through([0b11])]
+    assert len(invariant(units, values, lambda: range(64))) == 4
+
+
+def test_sets_that_leave_the_domain_say_nothing_and_the_others_are_still_told_apart():
+    def logarithm(one):  # of a product of two numbers, which have to be flipped together
+        return np.array([np.nan if (one & 0b11).bit_count() == 1 else 1.0 + (one >> 2 & 1), 2.0])
+
+    every = lambda: range(8)
+    assert SignSpace(invariant([1, 2, 4], [logarithm], every)).rows == [0b11]
+
+
+def test_beyond_the_halves_sums_of_two_small_sets_are_found():
+    n = MOST + 4
+    hidden = (1 << 3) | (1 << 7) | (1 << 20) | (1 << 23)
+    parities = [(1 << 3) | (1 << k) if hidden >> k & 1 else 1 << k for k in range(n) if k != 3]
+    few = lambda: (sum(1 << k for k in c) for size in (0, 1, 2) for c in itertools.combinations(range(n), size))
+    assert invariant([1 << k for k in range(n)], [seen_through(parities)], few) == [hidden]
+
+
+def test_matches_and_the_smallest_members_of_cosets():
+    value = seen_through([0b011, 0b100])
+    found = matches([0, 1, 2, 3], value, [0, 4], lambda one: value(one ^ 0b100))
+    assert small_members(found, [0b011]) == [0b100]
+
+
+# --- generators
+
+
+def test_flips_of_a_chain_are_generators():
+    @qx.architecture(params={"W": "h x", "a": "h", "b": "h", "C": "y h"}, inputs={"x": "x"})
+    def chain(p, x):
+        return p["C"] @ jnp.tanh(p["b"] * jnp.tanh(p["a"] * jnp.tanh(p["W"] @ x)))
+
+    found = quiet(chain)
+    assert len(flips(found)) == 3  # of the six pairs of places
+    assert all(found.certificate(s.name).status == "proved" for s in flips(found))
+    assert "sign flips: 3 generators of a group of order 2**(3*h)" in str(found)
+
+
+def test_flips_of_even_parameters_are_counted_once():
+    @qx.architecture(params={"A": "h x", "C": "y h"}, inputs={"x": "x"})
+    def even(p, x):
+        return p["C"] @ jnp.abs(jnp.tanh(p["A"] ** 2 @ x))
+
+    found = quiet(even)
+    assert [str(s.group) for s in flips(found)] == ["Z2^h", "Z2^x"]
+    axes = sp.symbols("h x", positive=True, integer=True)
+    # all of A has its sign changed by all signs of h as by all signs of x
+    assert flip_order(flips(found), even.params).subs(dict.fromkeys(axes, 2)) == 8
+
+
+# --- recurrent cells
+
+
+CELLS = {
+    "lstm": (gated_models.lstm(), {"Ui", "Uf", "Uo", "Ug", "Wg", "bg", "C"}),
+    "lstm with an output bias": (gated_models.lstm(out_bias=True), {"Ui", "Uf", "Uo", "Ug", "Wg", "bg", "C"}),
+    "gru": (gated_models.gru(), {"Uz", "Ur", "Un", "Wn", "bn", "C"}),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_units_of_gated_cells_may_be_flipped(name, derived):
+    model, moved = CELLS[name]
+    found = derived(model)
+    (flip,) = flips(found)
+    assert {line.partition("[")[0] for line in flip.action} == moved
+    assert found.certificate(flip.name).scope == "every width"
+    assert "permute h" in [s.name for s in found.discrete]
+    for sizes in ({"h": 2, "x": 3, "y": 4, "t": 5}, {"h": 3, "x": 2, "y": 5, "t": 4}):
+        assert found.audit(**sizes).surplus == 0
+
+
+@pytest.mark.parametrize("broken", [gated_models.lstm(cell=jax.nn.sigmoid), gated_models.gru(candidate=jax.nn.sigmoid)])
+def test_units_of_cells_that_are_not_odd_may_not(broken, derived):
+    found = derived(broken)
+    assert not flips(found)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_the_flip_of_a_cell_is_refuted_for_its_twin(name, derived):
+    model, _ = CELLS[name]
+    (flip,) = flips(derived(model))
+    twin = gated_models.lstm(cell=jax.nn.softplus) if name == "lstm" else gated_models.gru(candidate=jax.nn.softplus)
+    assert qx.verify(twin, flip).status == "refuted"
+
+
+def test_gates_in_one_array_are_not_flipped_apart(derived):
+    """The language has signs for whole axes: a permutation is stated, a flip of one gate's rows is not."""
+    found = derived(gated_models.fused_lstm)
+    assert [s.name for s in found.discrete] == ["permute h"]
+
+
+def test_odd_layers_on_a_stream_are_flipped_on_both_axes(derived):
+    found = derived(gated_models.odd_skip())
+    assert [str(s.group) for s in flips(found)] == ["Z2^d", "Z2^f"]
+    assert [str(s.group) for s in flips(derived(gated_models.odd_skip(jax.nn.sigmoid)))] == ["Z2^d"]
+    assert qx.verify(gated_models.odd_skip(jax.nn.gelu), flips(found)[1]).status == "refuted"
+
+
+# --- two norms on one stream
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rms_stream", "layer_stream"])
+def test_two_norms_on_one_stream_leave_no_flips_beside_the_families(name, derived):
+    model = getattr(gated_models, name)
+    found = derived(model)
+    assert not flips(found)
+    assert not found.unproved
+    assert "nan" not in str(found)
+    broken = qx.Symmetry("flip", qx.SignFlip("d"), {"R": "g @ R", "D1": "g @ D1", "H": "H @ g"})
+    assert qx.verify(model, broken).status == "refuted"
+
+
+@pytest.mark.slow
+def test_two_norms_with_gains_are_complete(derived):
+    for sizes in ({"x": 5, "d": 4, "f": 3, "y": 6, "t": 7}, {"x": 4, "d": 3, "f": 5, "y": 6, "t": 8}):
+        assert derived(gated_models.rms_stream).audit(**sizes).surplus == 0
+
+
+# --- dimensions
+
+
+def rotary(z):
+    first, second = jnp.split(z, 2, -1)
+    angle = jnp.arange(z.shape[0])[:, None] / 10 ** jnp.arange(first.shape[-1])
+    return jnp.concatenate(
+        [first * jnp.cos(angle) - second * jnp.sin(angle), first * jnp.sin(angle) + second * jnp.cos(angle)], -1
+    )
+
+
+@qx.architecture(params={"Q": "k d", "K": "k d", "V": "v d", "O": "d v"}, inputs={"x": "t d"})
+def rotary_head(p, x):
+    q, k, v = (x @ p[name].T for name in "QKV")
+    return jax.nn.softmax(rotary(q) @ rotary(k).T, -1) @ v @ p["O"].T
+
+
+def test_a_dimension_without_a_formula_is_an_unknown_with_a_name(derived):
+    found = derived(rotary_head)
+    assert "nan" not in str(found) + str(found.orbit_dim) + str(found.algebra_dim)
+    assert not found.orbit_dim.has(sp.nan)
+    assert found.orbit_dim.free_symbols >= {STABILISER}
+    assert "stabiliser: the dimension of what leaves a generic point in place" in str(found)
+    audit = found.audit(k=4, d=3, v=5, t=6)
+    names = {s.name: s for s in found.orbit_dim.free_symbols}
+    at = found.orbit_dim.subs({names["k"]: 4, names["d"]: 3, names["v"]: 5, STABILISER: audit.stabiliser})
+    assert at == audit.orbit
+    assert audit.surplus == 0
