@@ -146,6 +146,7 @@ class _Flips:
         self.bits = {place: 1 << k for k, place in enumerate(places)}
         self.known = SignSpace(self.bit_set(one) for one in continuous)
         """What continuous families contain; flips of what is inert are not looked at."""
+        self.plain = functools.cache(next(check.values(lambda one: _flipping(self.set_of(one)))))
         units = self.unknown(self.known)
         self.basis = invariant(units, check.values(lambda one: _flipping(self.set_of(one))), self.smallest)
         self.every = SignSpace([*self.known.rows, *self.basis])
@@ -180,9 +181,8 @@ class _Flips:
         units = [unit for unit in self.unknown(self.every) if unit != own]
         many = len(units) > MOST
         plain, shifted = (list(self.smallest()),) * 2 if many else (sums(units[::2]), sums(units[1::2]))
-        value = next(self.check.values(lambda one: _flipping(self.set_of(one))))
         moved = next(self.check.values(lambda one: _flipping(self.set_of(one), offset)))
-        found = matches(plain, value, [one | own for one in shifted], moved)
+        found = matches(plain, self.plain, [one | own for one in shifted], moved)
         for one in small_members(found, self.every.rows):
             if self.check.same(_flipping(self.set_of(one), offset)):
                 return self.set_of(one)

@@ -91,7 +91,9 @@ def matches(first: Sequence[int], value: Values, second: Sequence[int], other: V
     told = [np.nan_to_num(np.array(outputs), posinf=0, neginf=0) for outputs in (near, far)]
     weights = np.random.default_rng(3).uniform(0.5, 1.5, told[0].shape[1]) / max(told[0].shape[1], 1)
     keys, size = [values @ weights for values in told], 1 + np.abs(told[0]).max(initial=0.0)
-    pairs = ((j, k) for k in range(len(second)) for j in np.flatnonzero(np.abs(keys[0] - keys[1][k]) < NEAR * size))
+    pairs = (
+        (j, k) for k in range(len(second)) for j in np.flatnonzero(np.abs(keys[0] - keys[1][k]) < NEAR * size).tolist()
+    )
     return [first[j] ^ second[k] for j, k in pairs if np.isfinite(near[j]).any() and close(near[j], far[k])]
 
 

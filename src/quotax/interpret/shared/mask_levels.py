@@ -93,21 +93,20 @@ class _Reader:
         return [None if isinstance(atom, Literal) else values.get(atom) for atom in jaxpr.outvars]
 
     def literal(self, atom: Literal, spot: Spot) -> Meaning | None:
-        if np.ndim(atom.val):
-            self.computes = self.computes or _large(atom.val)
+        if not _large(atom.val):
             return None
-        if not jnp.issubdtype(atom.aval.dtype, jnp.floating):
+        if np.ndim(atom.val):
+            self.computes = True
             return None
         value = float(atom.val)
-        if not np.isfinite(value) or abs(value) < LARGE:
-            return None
         self.seen[spot] = value
         if value > 0:
             self.refused.add(spot)
         return Meaning(True, frozenset({spot}), abs(value))
 
     def step(self, equation: Any, args: list[Meaning | None], where: str) -> list[Meaning | None]:
-        name, nothing = equation.primitive.name, [None] * len(equation.outvars)
+        name = equation.primitive.name
+        nothing: list[Meaning | None] = [None] * len(equation.outvars)
         if name in CALLS:
             return self.run(equation.params[CALLS[name]], args, where)
         masked = [a for a in args if a is not None]
@@ -155,7 +154,7 @@ def _factor(equation: Any, args: Sequence[Meaning | None]) -> float | None:
 
 def _large(constant: Any) -> bool:
     """Whether an array of constants has an entry of such a size."""
-    if is_key(constant) or not jnp.issubdtype(getattr(constant, "dtype", None) or np.int64, jnp.floating):
+    if is_key(constant) or not jnp.issubdtype(jnp.result_type(constant), jnp.floating):
         return False
     array = np.asarray(constant, np.float64)
     return bool((np.isfinite(array) & (np.abs(array) >= LARGE)).any())
