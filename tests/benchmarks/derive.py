@@ -16,6 +16,7 @@ from tables import table
 import quotax as qx
 
 LIMITS = {"attention": 10, "attention biases": 10, "grouped query": 10, "multi query": 10, "rope": 10, "decoder": 30}
+LIMITS |= {"qk norm": 10, "qk norm, eps": 10}
 """Seconds; every other row has three."""
 
 

@@ -13,6 +13,7 @@ from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import charges, formulas
 from quotax.geometry.projection import one_family
 from quotax.lower import lower_action
+from quotax.symmetry import gain_of
 
 LAYOUTS = ("adjacent", "halves")
 
@@ -313,6 +314,13 @@ def test_a_gram_block_of_pairs_is_numbers(pairs):
     family = lower_action(scaling(pairs).bind(model.params), model.params, SIZES)
     (part,) = components([family])
     assert one_family.block(part, 0) == one_family.ClosedForm(0, "numbers", True)
+
+
+def test_a_gain_with_fewer_factors_than_entries_is_not_absorbed():
+    model = one_head("halves", 1e-6)
+    single = qx.Symmetry("all", qx.PositiveDiagonal("k"), SHARED).bind(model.params)
+    assert gain_of(single, "gq") is not None
+    assert gain_of(scaling("halves").bind(model.params), "gq") is None
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "invariant"])
