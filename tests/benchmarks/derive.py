@@ -1,6 +1,7 @@
 """How long derivations take, beside the straightforward SymPy route where that one finishes.
 
-Run `python tests/benchmarks/derive.py` (all rows and the twelve-block decoder: `--blocks 12`).
+Run `python tests/benchmarks/derive.py` (all rows, then blocks as people write them). `--blocks 12` adds the decoder of
+twelve blocks, `--layers 8` a decoder as LLaMA has it, of eight layers; `--only NAME` what has this in its name.
 """
 
 from __future__ import annotations
@@ -42,10 +43,25 @@ def sympy_route(model, sizes):
     return len(matrix.nullspace())
 
 
+def show(block):
+    """One line: the time, and what is flat and left over at each assignment of sizes."""
+    start = time.perf_counter()
+    found = qx.derive(block.model, progress=lambda line: None)
+    seconds = time.perf_counter() - start
+    audits = [found.audit(**sizes) for sizes, _ in block.flat]
+    limit = 30 if block.name in ("decoder with layer norms", "llama") else 60
+    flat = "/".join(str(audit.flat) for audit in audits)
+    surplus = "/".join(str(audit.surplus) for audit in audits)
+    scopes = {found.certificate(family.name).scope for family in found} - {"every width"}
+    mark = "".join([", but " + ", ".join(scopes)] * bool(scopes) + ["  over the limit"] * (seconds > limit))
+    print(f"{block.name:26}{seconds:9.2f}{limit:7d}{flat:>6}{surplus:>8}  {len(found)}{mark}", flush=True)
+
+
 def main():
     """Print one line a row."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=0, help="also a decoder of this many blocks")
+    parser.add_argument("--layers", type=int, default=0, help="also a LLaMA of this many layers")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     arguments = parser.parse_args()
     module = table("derive.rows")
@@ -71,6 +87,16 @@ def main():
         mark = "" if derived < limit else "  over the limit"
         print(f"{row.name:24}{derived:9.2f}{limit:7d}{audited:9.2f}{plain:>9}  {audit.orbit}{mark}", flush=True)
     print(f"{'total':24}{total:9.1f}{240:7d}")
+    print(f"\n{'block':26}{'derive':>9}{'limit':>7}{'flat':>6}{'surplus':>8}  families, all for every width")
+    blocks = table("derive.blocks")
+    for block in blocks.BLOCKS:
+        if arguments.only in block.name:
+            show(block)
+    if arguments.layers:
+        start = time.perf_counter()
+        found = qx.derive(blocks.llama(arguments.layers), budget_seconds=3600, progress=lambda line: None)
+        seconds = time.perf_counter() - start
+        print(f"{arguments.layers} layers: {len(found)} families, {seconds:.0f} s, {peak() / 2**30:.1f} GiB")
     if arguments.blocks:
         start = time.perf_counter()
         found = qx.derive(module.decoder(arguments.blocks), progress=print)
