@@ -29,6 +29,7 @@ def test_proved_as_far_as_stated(statement):
     assert verdict(certificate) == statement.verdict, str(certificate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", marked(BROKEN))
 def test_refuted_with_a_witness_that_reproduces(statement):
     certificate = qx.verify(statement.model, statement.symmetry)
@@ -44,6 +45,7 @@ def test_refuted_with_a_witness_that_reproduces(statement):
     assert found > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", marked(BROKEN))
 def test_laws_alone_prove_nothing_false(statement):
     from quotax.certify.every_width.proving import prove_for_every_width

@@ -28,6 +28,7 @@ LEVELS = {"-1e10": -1e10, "the least float": float(jnp.finfo(jnp.float32).min)}
 NAMES = {"linear k", "linear v", "shift head k", "shift head v", "permute head"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_everything_is_found_that_is_found_with_an_infinity(level, derived):
     model = attention(LEVELS[level])

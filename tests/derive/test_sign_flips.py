@@ -126,6 +126,7 @@ def test_units_of_gated_cells_may_be_flipped(name, derived):
         assert found.audit(**sizes).surplus == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [gated_models.lstm(cell=jax.nn.sigmoid), gated_models.gru(candidate=jax.nn.sigmoid)])
 def test_units_of_cells_that_are_not_odd_may_not(broken, derived):
     found = derived(broken)
@@ -191,6 +192,7 @@ def rotary_head(p, x):
     return jax.nn.softmax(rotary(q) @ rotary(k).T, -1) @ v @ p["O"].T
 
 
+@pytest.mark.slow
 def test_a_dimension_without_a_formula_is_an_unknown_with_a_name(derived):
     found = derived(rotary_head)
     assert "nan" not in str(found) + str(found.orbit_dim) + str(found.algebra_dim)

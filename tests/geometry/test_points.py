@@ -41,6 +41,7 @@ def test_the_host_and_the_program_project_alike(name):
     np.testing.assert_allclose(space.inner(params, v, v), inner, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_unit_that_nothing_reads_has_no_representative_for_the_host_either():
     space, (params,) = CASES["leaky"].space("invariant"), trees("leaky", 1)
     params = params | {"W2": params["W2"].at[:, 0].set(0)}

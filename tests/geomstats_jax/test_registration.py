@@ -98,6 +98,7 @@ print(len(jax.devices()), max(float(abs(np.asarray(a) - np.asarray(b)).max()) fo
     assert fresh(code, XLA_FLAGS="--xla_force_host_platform_device_count=2") == "2 True"
 
 
+@pytest.mark.slow
 def test_float32_without_x64():
     code = """
 import warnings; warnings.simplefilter("error")

@@ -122,6 +122,7 @@ def test_broken_twins_are_refuted(pairs, twin):
 # --- what is found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.0, 1e-6])
 @pytest.mark.parametrize("pairs", LAYOUTS)
 def test_every_flat_direction_of_one_head_is_explained(pairs, eps):
@@ -289,6 +290,7 @@ def test_formulas_of_charges_are_of_pairs(pairs, each):
         assert float(expression.subs(entries)) == pytest.approx(float(value[index]), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", LAYOUTS)
 @pytest.mark.parametrize("metric", ["inv", "mix"])
 def test_geodesics_of_two_factors_stay_horizontal(pairs, metric):
