@@ -258,7 +258,7 @@ def derive(
     return derive_symmetries(
         architecture,
         prove,
-        lambda expressions: bool(prove_equal(expressions, [_nothing(e) for e in expressions], seconds())),
+        lambda expressions, left: bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left))),
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -210,6 +212,20 @@ def test_fields_without_a_family_are_kept_although_the_model_has_a_root():
     assert found.audit(**family.sizes).surplus == 0
 
 
+def test_an_audit_has_seconds_of_its_own(monkeypatch):
+    """Fields at sizes that are asked for later are proved although the time of the derivation is over."""
+
+    @qx.architecture(params={"W": "h x", "b": "h", "A": "y h"}, inputs={"x": "x"})
+    def model(p, x):
+        return p["A"] @ (centred(p["W"] @ x, 0.1) + p["b"])
+
+    found = quiet(model)
+    (family,) = found.unnamed
+    now = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 10_000)
+    assert found.audit(**{**family.sizes, "x": family.sizes["x"] + 2}).surplus == 0
+
+
 @pytest.mark.parametrize("eps", [0.0, 0.1])
 def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
     from quotax.derive.derivation import derive
@@ -218,7 +234,7 @@ def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
     def model(p, x):
         return (p["a"] ** 2 + p["b"] ** 2) * rms_norm(p["W"] @ x, eps)
 
-    found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda expressions: False)
+    found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda expressions, seconds: False)
     assert not found.unnamed
     ((field, certificate),) = [(f, c) for f, c in found.unproved if isinstance(f, FieldFamily)]
     assert certificate.status == "undecided"
@@ -234,5 +250,5 @@ def test_an_undecided_permutation_is_kept_among_the_unproved():
     from quotax.derive.derivation import derive
 
     model = two_layer(jnp.tanh)
-    found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda expressions: False)
+    found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda expressions, seconds: False)
     assert {s.name for s, _ in found.unproved} == {"permute h", "flip h"}

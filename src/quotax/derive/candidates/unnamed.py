@@ -19,8 +19,8 @@ from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.symmetry import Action
 from quotax.telling import Budget
 
-ProveZero = Callable[[Sequence[sp.Expr]], bool]
-"""Whether all these expressions were proved to be zero wherever they are defined."""
+ProveZero = Callable[[Sequence[sp.Expr], float], bool]
+"""Whether all these expressions were proved, in so many seconds, to be zero wherever they are defined."""
 
 Field = dict[sp.Symbol, sp.Expr]
 """The components of a vector field that are not zero, by the parameter's entry."""
@@ -86,7 +86,7 @@ def leftover(
         vector = polynomial_fields.as_sympy(basis, numbers, flat)
         if written is not None and budget.left:
             progress(f"proving a field of {len(vector)} components")
-            if prove_zero([_along(vector, entry) for entry in written]):
+            if prove_zero([_along(vector, entry) for entry in written], budget.left):
                 fields.append(vector)
                 kept.append(row)
                 continue
