@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.artifacts import Certificate, Witness
+from quotax.artifacts import Certificate, Model, Witness
 from quotax.certify import FunctionModel, certify_metric
 from quotax.declare import Network
 from quotax.geometry import choose
@@ -24,7 +24,7 @@ from quotax.geometry.families.roles import is_shift
 from quotax.geometry.metrics.measured import Defect, defects
 from quotax.geometry.metrics.metric import Metric
 from quotax.lower import lower_action
-from quotax.symmetry import Family
+from quotax.symmetry import Action, Family
 from quotax.trees import nest
 
 _LARGEST = 4000
@@ -41,8 +41,10 @@ def certify_isometry(
 ) -> Certificate:
     """The certificate that all the families are isometries of `metric`, which is `chosen` for them on this network."""
     architecture = network.architecture
-    if callable(metric) or metric == "euclidean":
+    if callable(metric):
         return _all(metric, [(family, certify_metric(architecture, family.action, metric)) for family in families])
+    if metric == "euclidean":
+        return _all(metric, [(family, _euclidean(architecture, family.action)) for family in families])
     claim = f"the metric {metric!r} is invariant under {', '.join(family.name for family in families) or 'nothing'}"
     core, model, steps = chosen.core, architecture, [*chosen.absorbing]
     if chosen.absorbed is not None:
@@ -57,13 +59,19 @@ def certify_isometry(
         if group is None:
             steps.append(f"{family.name}: {_why(family)}")
             continue
-        proof = certify_metric(model, family.action.of_subgroup(group), "euclidean", draws=_LOOKS)
+        proof = _euclidean(model, family.action.of_subgroup(group), draws=_LOOKS)
         subject = f"{group} in {family.group}" if group != family.group else str(family.group)
         if not proof:
             steps.append(f"{family.name}: {subject} is not a Euclidean isometry ({proof.status})")
             return _measured(claim, network, families, metric, chosen, tuple(steps))
         steps.append(f"{family.name}: {subject} acts by Euclidean isometries, proved for {proof.scope}")
     return Certificate(claim, "proved", "every width", tuple(steps), _assumptions(families))
+
+
+def _euclidean(model: Model, action: Action, **settings: Any) -> Certificate:
+    """The claim of a sum of squares, on the arrays that the action names: the others add the same on both sides."""
+    kept = tuple(spec for spec in model.params if spec.name in action.named)
+    return certify_metric(FunctionModel(model.name, lambda p: p, kept), action, "euclidean", **settings)
 
 
 def _all(metric: Any, proofs: Sequence[tuple[Family, Certificate]]) -> Certificate:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -103,14 +105,18 @@ def demonstrate(write: Callable[[str], None] = print, progress: Callable[[str], 
     """Run the demonstration: tables go to `write`, a line for each long step to `progress`."""
     start = time.perf_counter()
     train, test = _digits()
-    wide = {"x": 64, "h": 32, "y": 10}
-    deep = {"pixel": 8, "row": 8, "d": 16, "head": 2, "k": 8, "v": 8, "y": 10}
-    studies = [
-        _study(
-            "ReLU network", relu_network, wide, RELU_SYMMETRIES, (train[0].reshape(-1, 64), train[1]), test, progress
-        ),
-        _study("attention", attention_model, deep, ATTENTION_SYMMETRIES, train, test, progress),
-    ]
+    pixels = train[0].reshape(-1, 64), train[1]
+    wide = relu_network.at(x=64, h=32, y=10)
+    deep = attention_model.at(pixel=8, row=8, d=16, head=2, k=8, v=8, y=10)
+    # Training waits for XLA and deriving for Python: side by side they take the time of the longer.
+    with ThreadPoolExecutor(max_workers=1) as trainer:
+        runs = [
+            trainer.submit(_trained, title, net, data, progress)
+            for title, net, data in (("ReLU network", wide, pixels), ("attention", deep, train))
+        ]
+        groups = [_proved("ReLU network", relu_network, RELU_SYMMETRIES, progress)]
+        groups.append(_proved("attention", attention_model, ATTENTION_SYMMETRIES, progress))
+        studies = [_study(run.result(), group, test, progress) for run, group in zip(runs, groups, strict=True)]
     write("What `derive` finds in the models without being told, each family proved:\n")
     write(_found_table(studies))
     write("\nThe symmetries that the quotient divides by, each proved for all parameters, inputs and group elements:\n")
@@ -136,53 +142,78 @@ def _digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarr
     return (images[:1347], labels[:1347]), (images[1347:], labels[1347:])
 
 
-def _study(
-    title: str,
-    model: Architecture,
-    sizes: dict[str, int],
-    symmetries: tuple[Symmetry, ...],
-    digits: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    progress: Callable[[str], None],
-) -> Study:
-    net = model.at(**sizes)
+@dataclass(frozen=True)
+class Trained:
+    """A network, its parameters after training, and the loss that was trained, with its gradient."""
+
+    title: str
+    net: Network
+    data: tuple[jax.Array, jax.Array]
+    loss: Callable[[Any, Any], jax.Array]
+    rising: Callable[[Any, Any], Any]
+    params: Any
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What `derive` finds in a model, and the symmetries that the quotient divides by, with their certificates."""
+
+    found: SymmetryGroup
+    symmetries: tuple[Symmetry, ...]
+    certificates: tuple[Certificate, ...]
+
+
+def _trained(
+    title: str, net: Network, digits: tuple[np.ndarray, np.ndarray], progress: Callable[[str], None]
+) -> Trained:
     train = jnp.asarray(digits[0]), jnp.asarray(digits[1])
     loss = _cross_entropy(net)
     rising = jax.jit(jax.value_and_grad(loss))
     progress(f"{title}: training {net.num_parameters:,} parameters on {len(train[1])} images")
-    params = _train(rising, net.init(jax.random.key(0)), train)
-    images = test[0].reshape(-1, *train[0].shape[1:])
-    outputs = np.asarray(jax.jit(jax.vmap(net, (None, 0)))(params, images))
-    accuracy = np.mean(outputs.argmax(-1) == test[1])
+    params = jax.block_until_ready(_train(loss, net.init(jax.random.key(0)), train))
+    return Trained(title, net, train, loss, rising, params)
+
+
+def _proved(
+    title: str, model: Architecture, symmetries: tuple[Symmetry, ...], progress: Callable[[str], None]
+) -> Proved:
     progress(f"{title}: deriving the symmetries")
     found = derive(model, progress=lambda line: None)
     certificates = []
     for symmetry in symmetries:
         progress(f"{title}: proving {symmetry.name} ({symmetry.group})")
         certificates.append(verify(model, symmetry))
-    space = quotient(net, symmetries, "invariant", verified=certificates)
+    return Proved(found, symmetries, tuple(certificates))
+
+
+def _study(run: Trained, group: Proved, test: tuple[np.ndarray, np.ndarray], progress: Callable[[str], None]) -> Study:
+    net, params, loss = run.net, run.params, run.loss
+    images = test[0].reshape(-1, *run.data[0].shape[1:])
+    outputs = np.asarray(jax.jit(jax.vmap(net, (None, 0)))(params, images))
+    accuracy = np.mean(outputs.argmax(-1) == test[1])
+    space = quotient(net, group.symmetries, "invariant", verified=group.certificates)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MetricWarning)  # the table shows what it warns of
-        flat = quotient(net, symmetries, "euclidean", verified=certificates)
+        flat = quotient(net, group.symmetries, "euclidean", verified=group.certificates)
     moved = space.act(params, space.random_element(jax.random.key(1), scale=STRETCH))
     point = space.at(params)
-    before, slope = rising(params, train)
+    before, slope = run.rising(params, run.data)
     gradient = point.sharp(slope)
     along = point.norm(point.vertical(gradient)) / point.norm(gradient)
     values = []
     for place, at in (("the trained parameters", params), ("moved along the orbit", moved)):
-        progress(f"{title}: sharpness at {place}")
-        quot = sharpness(loss, at, RADIUS, batch=train, space=space)
-        horizontal = sharpness(loss, at, RADIUS, batch=train, space=flat)
+        progress(f"{run.title}: sharpness at {place}")
+        quot = sharpness(loss, at, RADIUS, batch=run.data, space=space)
+        horizontal = sharpness(loss, at, RADIUS, batch=run.data, space=flat)
         # What the smaller ball holds, the larger one holds too: its search may start there.
-        full = sharpness(loss, at, RADIUS, batch=train, start=horizontal.perturbation)
+        full = sharpness(loss, at, RADIUS, batch=run.data, start=horizontal.perturbation)
         values.append((full.value, horizontal.value, quot.value))
-    before, after = float(before), float(rising(moved, train)[0])
+    before, after = float(before), float(run.rising(moved, run.data)[0])
     return Study(
-        title,
-        found,
+        run.title,
+        group.found,
         space,
-        tuple(certificates),
+        group.certificates,
         float(accuracy),
         before,
         float(along),
@@ -201,18 +232,21 @@ def _cross_entropy(net: Network) -> Callable[[Any, Any], jax.Array]:
     return loss
 
 
-def _train(rising: Callable[[Any, Any], Any], params: Any, data: Any, steps: int = 400, rate: float = 3e-3) -> Any:
-    """Full-batch Adam; the gradient is the program that measures with it later."""
-    flat, tree = jax.tree.flatten(jax.tree.map(np.asarray, params))
-    first, second = [np.zeros_like(p) for p in flat], [np.zeros_like(p) for p in flat]
-    for i in range(1, steps + 1):
-        scale = np.float32(rate * (1 - 0.999**i) ** 0.5 / (1 - 0.9**i))
-        for k, gradient in enumerate(jax.tree.leaves(rising(jax.tree.unflatten(tree, flat), data)[1])):
-            g = np.asarray(gradient)
-            first[k] = 0.9 * first[k] + 0.1 * g
-            second[k] = 0.999 * second[k] + 0.001 * g**2
-            flat[k] = flat[k] - scale * first[k] / (np.sqrt(second[k]) + 1e-8)
-    return jax.tree.map(jnp.asarray, jax.tree.unflatten(tree, flat))
+def _train(loss: Callable[[Any, Any], jax.Array], params: Any, data: Any, steps: int = 400, rate: float = 3e-3) -> Any:
+    """Full-batch Adam as one program, which needs no Python between its steps."""
+
+    def step(data: Any, state: Any, i: jax.Array) -> tuple[Any, None]:
+        params, first, second = state
+        slope = jax.grad(loss)(params, data)
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slope)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, slope)
+        scale = rate * (1 - 0.999**i) ** 0.5 / (1 - 0.9**i)
+        params = jax.tree.map(lambda p, m, v: p - scale * m / (v**0.5 + 1e-8), params, first, second)
+        return (params, first, second), None
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    run = jax.jit(lambda start, data: jax.lax.scan(partial(step, data), start, jnp.arange(1.0, steps + 1))[0][0])
+    return run((params, zeros, zeros), data)
 
 
 def _found_table(studies: list[Study]) -> str:
