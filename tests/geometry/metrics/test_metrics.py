@@ -15,8 +15,10 @@ from models import relu, softmax_head
 from quotax.errors import GeometryError, InvarianceError, MetricWarning
 from quotax.geometry import METRICS, suspects
 from quotax.geometry.metrics.measured import defects
+from quotax.trees import named, nest
 
 UNSETTLED = ("linear overcomplete",)
+SHORT_OF_RANK = ("linear wide-narrow", "linear overcomplete")  # canonical representatives are not attained
 SETTLED = [name for name in CASES if name not in UNSETTLED]
 BLOCKS = ("linear", "relu", "u*v", "lora", "attention", "rope")
 # Numbers, matrices, matrices from the other side, one for each head, pairs of coordinates.
@@ -29,10 +31,12 @@ def quotient(network, claims, metric):
 
 
 def combine(a, u, b, v):
-    return {n: a * u[n] + b * v[n] for n in u}
+    u, v = named(u), named(v)
+    return nest({n: a * u[n] + b * v[n] for n in u})
 
 
 def flat(tree):
+    tree = named(tree)
     return np.concatenate([np.ravel(np.asarray(tree[n], float)) for n in sorted(tree)])
 
 
@@ -275,7 +279,8 @@ def named_metric(kind, name, params, a, b):
 
 def orbit_tangents(space, params, families=None):
     """A basis of the orbit's directions, by differentiating the finite action; columns are flat vectors."""
-    columns = [np.zeros((sum(a.size for a in params.values()), 0))]
+    sizes = {n: a.size for n, a in named(params).items()}
+    columns = [np.zeros((sum(sizes.values()), 0))]
     for family in space.families if families is None else families:
         shape = family.group.coordinate_shape(family.sizes)
 
@@ -283,8 +288,8 @@ def orbit_tangents(space, params, families=None):
             g = family.group.exponential(family.group.algebra(c.reshape(shape), family.sizes))
             return space.act(params, {family.name: g})
 
-        moved = jax.jit(jax.jacfwd(move))(jnp.zeros(int(np.prod(shape))))
-        columns.append(np.concatenate([np.asarray(moved[n]).reshape(params[n].size, -1) for n in sorted(params)]))
+        moved = named(jax.jit(jax.jacfwd(move))(jnp.zeros(int(np.prod(shape)))))
+        columns.append(np.concatenate([np.asarray(moved[n]).reshape(sizes[n], -1) for n in sorted(sizes)]))
     return np.concatenate(columns, 1)
 
 
@@ -405,7 +410,9 @@ def test_the_invariant_metric_of_scalings_in_numpy():
     assert float(case.space("invariant").inner(params, u, v)) == pytest.approx(float(expected), rel=1e-11)
 
 
-@pytest.mark.parametrize("name", sampled(["relu"], ["linear biases", "leaky", "exp"]))
+@pytest.mark.parametrize(
+    "name", sampled(["relu"], ["linear biases", "leaky", "exp"], [n for n in CASES if n not in SHORT_OF_RANK])
+)
 def test_the_pullback_metric_measures_how_the_canonical_representative_moves(name):
     case = CASES[name]
     space = case.space("pullback")
