@@ -68,6 +68,12 @@ class QuotientSpace:
         self._parts = components(families)
         self._last = Memory()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made of, and the certificate of its metric if that was asked for; nothing that was compiled."""
+        given = (self.network, self.specs, self.families, self.certificates, self._metric, self._certify_metric)
+        known = {name: self.__dict__[name] for name in ("metric_certificate",) if name in self.__dict__}
+        return QuotientSpace, given, {"left_out": self.left_out, **known}
+
     @functools.cached_property
     def metric_certificate(self) -> Certificate:
         """Whether the metric is invariant, so that the quotient has a metric at all; established when first asked."""

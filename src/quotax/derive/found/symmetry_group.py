@@ -24,6 +24,10 @@ from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
 Field = dict[sp.Symbol, sp.Expr]
 
 
+def _nothing_more(sizes: Mapping[str, int]) -> Leftover:
+    return Leftover()
+
+
 @dataclass(frozen=True)
 class SymmetryGroup:
     """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
@@ -41,7 +45,7 @@ class SymmetryGroup:
     declared: tuple[Symmetry, ...] = ()
     sizes: tuple[Mapping[str, int], ...] = ()
     ansatz: str = "affine"
-    more: Callable[[Mapping[str, int]], Leftover] = field(default=lambda sizes: Leftover(), repr=False, compare=False)
+    more: Callable[[Mapping[str, int]], Leftover] = field(default=_nothing_more, repr=False, compare=False)
     unsearched: tuple[str, ...] = ()
 
     # --- families

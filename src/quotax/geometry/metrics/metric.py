@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -93,8 +93,19 @@ class Metric(abc.ABC):
 
     Horizontal geodesics then stay among them, and their accelerations are vertical.
     """
+    _maker: Callable[[], Metric]
     lemma: str = ""
     """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
+
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Keep what it is made of."""
+        made = super().__new__(cls)
+        made._maker = functools.partial(cls, *given, **settings)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is made again, and so are its programs."""
+        return self._maker, ()
 
     @abc.abstractmethod
     def prepare(self, arrays: Named) -> Any:
