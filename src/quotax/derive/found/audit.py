@@ -20,6 +20,7 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import batches
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.symmetry import Action
+from quotax.tables import wrapped
 
 LARGEST = 2500
 """With more parameters than this the rank of the Jacobian is not computed."""
@@ -80,14 +81,14 @@ class Audit:
         return surplus_directions(here, self.actions, self.rank, np.random.default_rng(seed))
 
     def __str__(self) -> str:
-        """One line."""
+        """A sentence."""
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
         if self.unavailable:
             verdict = "cannot say: " + "; ".join(f"{name}, because {why}" for name, why in self.unavailable.items())
         if self.unproved:
             verdict += f"; {self.unproved} fields found here are not proved and not counted"
         inert = f"inert to first order: {', '.join(self.inert)}; " if self.inert else ""
-        return (
+        return wrapped(
             f"{inert}{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
             f"orbit {self.orbit}, stabiliser {self.stabiliser}: {verdict} ({self.method})"
         )
