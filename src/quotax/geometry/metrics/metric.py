@@ -167,7 +167,7 @@ class Metric(abc.ABC):
 
     def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
         """How much of a covector lies along the orbit."""
-        lifted = jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+        lifted = self.lifted(data, arrays, covector)
         whole, left = norm(lifted), norm(less(lifted, self.level(data, arrays, lifted)))
         return left / jnp.where(whole > 0, whole, 1)
 
@@ -280,8 +280,19 @@ class Metric(abc.ABC):
 
     def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
         """The tangent vector of a covector, `A^-1 A^-T c`: the gradient of what has the derivative `c`."""
-        apply = lambda e: self.unwhiten(data, arrays, e)
-        return apply(jax.linear_transpose(apply, covector)(covector)[0])
+        return self.unwhiten(data, arrays, self.lifted(data, arrays, covector))
+
+    def lifted(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """A covector in whitened coordinates, where it is a vector: `A^-T c`."""
+        return jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+
+    def gradient(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """The horizontal vector `n` with `<n, h> = c(h)` for every horizontal `h`: `A^-1 P A^-T c`.
+
+        Blocks of a network that are alike are projected by one program, so this one is several.
+        """
+        level = self.level(data, arrays, compiled(self, "lifted", data, arrays, covector))
+        return compiled(self, "unwhiten", data, arrays, level)
 
 
 def vertical_by_matrix(
