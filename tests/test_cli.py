@@ -10,8 +10,8 @@ import pytest
 
 import quotax as qx
 from quotax.cli import main
-from quotax.report import table
 from quotax.report.demo import ATTENTION_SYMMETRIES, RELU_SYMMETRIES, attention_model, relu_network
+from quotax.tables import table
 
 
 def test_the_version_is_that_of_the_package(capsys):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,6 +43,27 @@ def once(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
         return compiled(static, *arguments)
 
     return run
+
+
+_BESIDE: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def beside(function: Callable[..., Any], what: Any, make: Callable[[Callable[[], Callable[..., Any]]], Any]) -> Any:
+    """What belongs to a function (`make` of what returns it), kept as long as somebody else holds the function.
+
+    What is made must hold the function by what returns it only. Of a function that cannot be referred to weakly it is
+    made every time.
+    """
+    owner = function.__self__ if inspect.ismethod(function) else function
+    try:
+        kept = _BESIDE.setdefault(owner, {})
+        alive: Any = weakref.WeakMethod(function) if inspect.ismethod(function) else weakref.ref(function)
+    except TypeError:
+        return make(lambda: function)
+    key = (function.__func__ if inspect.ismethod(function) else None, what)
+    if key not in kept:
+        kept[key] = make(alive)
+    return kept[key]
 
 
 def near(leaves: Iterable[Any]) -> bool:

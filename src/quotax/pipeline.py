@@ -145,7 +145,7 @@ def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, see
     'proved'
     """
     _check_architecture(architecture, "verify_field")
-    return certify_field(architecture, lambda p, *xs: architecture.call(p, *xs, sizes={}), field, seed)
+    return certify_field(architecture, functools.partial(architecture.call, sizes={}), field, seed)
 
 
 def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any) -> Certificate:
@@ -164,7 +164,7 @@ def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, outpu
     """
     _check_architecture(architecture, "verify_equivariance")
     axes = tuple(tuple(int(f) if f.isdigit() else f for f in axis.split("*")) for axis in output.split())
-    forward = lambda p, *xs: architecture.call(p, *xs, sizes={})
+    forward = functools.partial(architecture.call, sizes={})
     spec = ArraySpec("probe", axes)
     probed = probed_model(architecture, forward, spec)
     return certify_equivariance(architecture, forward, spec, symmetry.bind(probed.params), **settings)
@@ -258,15 +258,23 @@ def derive(
     return derive_symmetries(
         architecture,
         prove,
-        lambda expressions, left: bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left))),
+        _prove_zero,
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,
         own=own,
-        progress=lambda line: tell(lambda seconds: line if progress else f"derive: {line}"),
+        progress=functools.partial(_told, tell),
         seed=seed,
         budget=budget,
     )
+
+
+def _told(tell: Teller, line: str) -> None:
+    tell(lambda seconds: line if tell.progress else f"derive: {line}")
+
+
+def _prove_zero(expressions: Sequence[sp.Expr], left: float) -> bool:
+    return bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left)))
 
 
 def _nothing(expression: sp.Expr) -> sp.Expr:
@@ -343,7 +351,7 @@ def quotient(
         families,
         certificates,
         chosen,
-        lambda: certify_isometry(network, families, metric, chosen),
+        functools.partial(certify_isometry, network, families, metric, chosen),
         left_out=left_out,
     )
     _warn_of(space, suspects(chosen, families))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -40,6 +41,10 @@ class Teller:
         """The clock starts; unless `loud`, standard error hears nothing."""
         self.progress, self.loud = progress, loud
         self.start = self.last = time.perf_counter()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process standard error is told: whom `progress` told is not there."""
+        return functools.partial(Teller, None, loud=self.loud), ()
 
     @property
     def seconds(self) -> float:

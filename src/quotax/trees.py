@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -35,3 +35,34 @@ def named(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             arrays[f"{prefix}{key}"] = value
     return arrays
+
+
+def folder(names: Iterable[str]) -> str:
+    """The folder that all these arrays are in; the empty text where they have none in common.
+
+    >>> folder(["block/att/Q", "block/mlp/W"]), folder(["W", "block/W"])
+    ('block', '')
+    """
+    shared: list[str] = []
+    for parts in zip(*(name.split("/")[:-1] for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "/".join(shared)
+
+
+def place(names: Iterable[str], width: int = 32) -> str:
+    """Which arrays these are, in a few words: those that there is room for, and how many more.
+
+    >>> place(["block/att/Q", "block/att/K"]), place(["E", "a/W1", "a/W2", "b/W1", "b/W2"], 20)
+    ('block/att: Q, K', 'E, a/W1 and 3 more')
+    """
+    listed = list(dict.fromkeys(names))
+    shared = folder(listed)
+    own = [name[len(shared) + bool(shared) :] for name in listed]
+    before = f"{shared}: " if shared else ""
+    for count in range(len(own), 1, -1):
+        text = before + ", ".join(own[:count]) + (f" and {len(own) - count} more" if count < len(own) else "")
+        if len(text) <= width:
+            return text
+    return before + own[0] + (f" and {len(own) - 1} more" if len(own) > 1 else "")

@@ -39,6 +39,10 @@ CASTS = {
 }
 
 
+def words(text):
+    return " ".join(str(text).split())
+
+
 @pytest.mark.parametrize("name", CASTS)
 def test_casts_and_stopped_gradients_are_read_away(name):
     trace = two_layer(CASTS[name]).trace({"x": 3, "h": 4, "y": 2})
@@ -103,7 +107,7 @@ def test_a_model_that_is_defined_nowhere_has_no_rank(function):
     audit = quiet(two_layer(function)).audit(x=3, h=4, y=2)
     assert (audit.rank, audit.flat, audit.surplus, audit.complete) == (None, None, None, False)
     assert audit.unavailable["rank"].startswith("no point was found at which all outputs are numbers")
-    assert "cannot say: rank, because no point was found" in str(audit)
+    assert "cannot say: rank, because no point was found" in words(audit)
     with pytest.raises(SymmetryError, match="no point was found"):
         audit.directions()
 
@@ -242,7 +246,7 @@ def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
     assert "was not proved" in certificate.residual
     audit = found.audit(**field.sizes)
     assert (audit.surplus, audit.unproved) == (1, 1)
-    assert "surplus 1; 1 fields found here are not proved and not counted" in str(audit)
+    assert "surplus 1; 1 fields found here are not proved and not counted" in words(audit)
 
 
 def test_an_undecided_permutation_is_kept_among_the_unproved():

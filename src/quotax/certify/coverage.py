@@ -12,6 +12,7 @@ from quotax.errors import ArchitectureError
 from quotax.interpret.sheets import laws
 from quotax.jaxprs import bare, bodies
 from quotax.symmetry import Symmetry
+from quotax.tables import wrapped
 
 FORMS = ("linear", "affine", "quadratic")
 """The ansatz of an infinitesimal symmetry, smallest first; each contains those before it."""
@@ -37,12 +38,13 @@ class Coverage:
         """One line a kind."""
         narrow = ", ".join(f"{name} ({scope})" for name, scope in self.narrow)
         return "\n".join(
-            [
+            wrapped(line)
+            for line in (
                 f"parameters that no symmetry moves: {', '.join(self.unmoved) or 'none'}",
                 f"forms that were not tried: {', '.join(self.untried) or 'none'}",
                 f"primitives without a law: {', '.join(self.lawless) or 'none'}",
                 f"proofs of less than every width: {narrow or 'none'}",
-            ]
+            )
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,8 +45,8 @@ def certify(
     else:
         made = _ladder(model, action, reasons=reasons, progress=progress, **settings)
     if made.derivation:
-        return dataclasses.replace(made, recipe=lambda: _replayed(model, action, made))
-    return dataclasses.replace(made, recipe=lambda: certify(model, action, sizes=sizes, **settings))
+        return dataclasses.replace(made, recipe=functools.partial(_replayed, model, action, made))
+    return dataclasses.replace(made, recipe=functools.partial(certify, model, action, sizes=sizes, **settings))
 
 
 def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:

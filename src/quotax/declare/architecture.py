@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -147,11 +148,64 @@ class Architecture:
             raise ArchitectureError(f"`{call}`: missing size of axis {', '.join(map(repr, missing))}; add {hint}.")
         return {axis: int(sizes[axis]) for axis in known if axis in sizes}
 
+    # --- by reference, as functions are kept
+
+    @functools.cached_property
+    def declaration(self) -> Callable[[], tuple[Any, ...]]:
+        """What made this architecture, as a function that is found below it: pickle asks for `module.mlp.declaration`.
+
+        The decorated function itself is not found by its name, where the architecture stands. cloudpickle keeps this
+        one by value where it keeps functions by value, and with it what it returns.
+        """
+        parts = (self.function, self.params, self.inputs, self.init)
+
+        def declaration() -> tuple[Any, ...]:
+            return parts
+
+        declaration.__module__, declaration.__qualname__ = self.function.__module__, f"{self._path}.declaration"
+        return declaration
+
+    @property
+    def _path(self) -> str | None:
+        """Where this architecture stands in the module of its function: under its name, or another."""
+        module = getattr(self.function, "__module__", None) or ""
+        own = getattr(self.function, "__qualname__", "")
+        if _standing(module, own) is self:
+            return own
+        names = vars(sys.modules[module]) if module in sys.modules else {}
+        return next((name for name, value in names.items() if value is self), None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By reference where it stands in its module, as functions are kept; else by what made it."""
+        if self._path:
+            return _declared, (self.declaration,)
+        return Architecture, (self.function, self.params, self.inputs, self.init)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Architecture:
+        """Itself, as a function is: nothing of it changes."""
+        return self
+
     def __repr__(self) -> str:
         """The declaration on one line."""
         params = ", ".join(f"{s.name}: {s.axes_text}".rstrip() for s in self.params)
         inputs = ", ".join(f"{s.name}: {s.axes_text}{_kind_text(s.kind, s.below)}".rstrip() for s in self.inputs)
         return f"Architecture {self.name}({params}; {inputs})"
+
+
+def _standing(module: str, path: str) -> Any:
+    """What a module has under a dotted path, or nothing."""
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _declared(declaration: Callable[[], tuple[Any, ...]]) -> Architecture:
+    """The architecture below which a declaration was found, or one made of what it returns."""
+    standing = _standing(declaration.__module__, declaration.__qualname__.rpartition(".")[0])
+    if isinstance(standing, Architecture) and standing.declaration is declaration:
+        return standing
+    return Architecture(*declaration())
 
 
 def as_sympy(array: np.ndarray) -> Any:

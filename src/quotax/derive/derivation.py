@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.points.vector_fields import dimensions
 from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
-from quotax.symmetry import Symmetry
+from quotax.symmetry import Action, Symmetry
 from quotax.telling import Budget
 
 SMALL = 700
@@ -49,9 +50,7 @@ def derive(
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
-    def more(at: Mapping[str, int], budget: Budget) -> Leftover:
-        return leftover(model, actions, at, ansatz, prove_zero, progress, budget)
-
+    more = functools.partial(_more, model, actions, ansatz, prove_zero, progress)
     flips = discrete(model, widths[0], [*declared, *families], prove, progress, budget)
     left = Leftover()
     if budget.allows(f"fields of the {ansatz} ansatz") and _surplus(model, actions, widths[0], progress):
@@ -65,9 +64,26 @@ def derive(
         tuple(declared),
         tuple(widths),
         ansatz,
-        lambda at: more(at, Budget(budget.seconds)),
+        functools.partial(_later, more, budget.seconds),
         tuple(budget.undone),
     )
+
+
+def _more(
+    model: Model,
+    actions: Sequence[Action],
+    ansatz: Ansatz,
+    prove_zero: ProveZero,
+    progress: Callable[[str], None],
+    at: Mapping[str, int],
+    budget: Budget,
+) -> Leftover:
+    return leftover(model, actions, at, ansatz, prove_zero, progress, budget)
+
+
+def _later(more: Callable[[Mapping[str, int], Budget], Leftover], seconds: float, at: Mapping[str, int]) -> Leftover:
+    """In seconds of its own."""
+    return more(at, Budget(seconds))
 
 
 def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress: Callable[[str], None]) -> bool:

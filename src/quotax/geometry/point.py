@@ -45,7 +45,7 @@ class Point(Based):
         return nest(self._run("vertical", self._vectors(v, "v", "vertical(v)")))
 
     def horizontal(self, v: Any) -> Any:
-        """The part of `v` that leaves the orbit."""
+        """The part of `v` that leaves the orbit; of a tangent vector: for derivatives of a loss there is `gradient`."""
         return nest(self._run("horizontal", self._vectors(v, "v", "horizontal(v)")))
 
     # --- the metric
@@ -66,6 +66,14 @@ class Point(Based):
     def sharp(self, covector: Any) -> Any:
         """The tangent vector that a covector (such as `jax.grad` of a loss) stands for: the metric's gradient."""
         return nest(self._run("sharp", self._vectors(covector, "covector", "sharp(covector)")))
+
+    def gradient(self, slope: Any) -> Any:
+        """The gradient on the quotient of what has the derivatives `slope` (`jax.grad` of a loss).
+
+        The horizontal `n` with `inner(n, h)` the derivative along `h`, for every horizontal `h`; for every tangent
+        vector at all where the loss does not change along orbits.
+        """
+        return nest(self._run("gradient", self._vectors(slope, "slope", "gradient(slope)")))
 
     def whiten(self, v: Any) -> Any:
         """`A v`, where `<u, v> = (A u) . (A v)`."""
@@ -138,7 +146,7 @@ class Point(Based):
 
     def _run(self, operation: str, *vectors: Named) -> Any:
         """In one program; blocks of a network that are alike are projected by one that they share."""
-        if operation in ("vertical", "horizontal") and self._metric.alike:
+        if operation in ("vertical", "horizontal", "gradient") and self._metric.alike:
             return getattr(self._metric, operation)(self.data, self.arrays, *vectors)
         return compiled(self._metric, operation, self.data, self.arrays, *vectors)
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
+from quotax.compiling import beside
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
 from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
 from quotax.geometry.families.component import components
@@ -68,6 +69,12 @@ class QuotientSpace:
         self._parts = components(families)
         self._last = Memory()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made of, and the certificate of its metric if that was asked for; nothing that was compiled."""
+        given = (self.network, self.specs, self.families, self.certificates, self._metric, self._certify_metric)
+        known = {name: self.__dict__[name] for name in ("metric_certificate",) if name in self.__dict__}
+        return QuotientSpace, given, {"left_out": self.left_out, **known}
+
     @functools.cached_property
     def metric_certificate(self) -> Certificate:
         """Whether the metric is invariant, so that the quotient has a metric at all; established when first asked."""
@@ -117,8 +124,28 @@ class QuotientSpace:
         return self._point(params, "space.vertical(params, v)").vertical(v)
 
     def horizontal(self, params: Any, v: Any) -> Any:
-        """The part of `v` that leaves the orbit through `params`."""
+        """The part of `v` that leaves the orbit through `params`.
+
+        Of a tangent vector. `jax.grad(loss)(params)` is one in the Euclidean metric alone; in every metric `gradient`
+        is the direction of steepest ascent.
+        """
         return self._point(params, "space.horizontal(params, v)").horizontal(v)
+
+    def gradient(self, loss: Callable[..., Any], params: Any, *data: Any) -> Any:
+        r"""The gradient of `loss(params, *data)` on the quotient: horizontal, and as long as the loss is steep.
+
+        With $G$ the matrix of the metric it is the horizontal part of $G^{-1} \, dL$, the vector $n$ with
+        $\langle n, h \rangle = dL(h)$ for all horizontal $h$. A loss that does not change along orbits has
+        $dL = 0$ there, so that $G^{-1} \, dL$ is horizontal by itself, $\langle n, v \rangle = dL(v)$ for all $v$,
+        and $n$ at $g \theta$ is $n$ at $\theta$ moved by $g$ where the metric is invariant.
+
+        The loss is compiled once, and kept compiled as long as it lives.
+        """
+        call = "space.gradient(loss, params)"
+        if not callable(loss):
+            raise GeometryError(f"`{call}`: loss must be a function of the parameters, got {loss!r}.")
+        point = self._point(params, call)
+        return point.gradient(beside(loss, _slope, _slope)(params, *data))
 
     def inner(self, params: Any, u: Any, v: Any) -> jax.Array:
         """The inner product of two tangent vectors at `params`."""
@@ -497,6 +524,21 @@ class Representative:
     params: Any
     element: dict[str, jax.Array]
     attained: jax.Array
+
+
+def _slope(alive: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """The derivatives of a loss, as a program that holds it once and does not keep it alive."""
+
+    def value(params: Any, *data: Any) -> jax.Array:
+        found = jnp.asarray(alive()(params, *data))
+        if found.shape or not jnp.issubdtype(found.dtype, jnp.floating):
+            raise GeometryError(
+                f"`space.gradient(loss, params)`: loss must return one real number, got {found.dtype} of shape "
+                f"{found.shape}; average over a batch inside of it."
+            )
+        return found
+
+    return jax.jit(jax.grad(value))
 
 
 def _unfinished(found: Log, budget: float) -> str:

@@ -1,6 +1,5 @@
-"""What people look at: tables and the demonstration."""
+"""What people look at: the demonstration."""
 
 from quotax.report.demo import demonstrate
-from quotax.report.table import table
 
-__all__ = ["demonstrate", "table"]
+__all__ = ["demonstrate"]

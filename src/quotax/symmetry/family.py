@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from quotax.artifacts import ArraySpec
@@ -87,6 +87,10 @@ class Family:
     @functools.cached_property
     def _hash(self) -> int:
         return hash((self.name, self.group, self.extents, self.specs, self.moved, self.terms, self.origin))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what follows from the fields: hashes of names differ from one process to the next."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __hash__(self) -> int:
         """By value, as equality is; computed once, because every call of a compiled program asks for it."""

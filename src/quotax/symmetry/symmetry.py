@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import sympy as sp
 
@@ -107,6 +108,10 @@ class Symmetry:
         """By value, as equality is."""
         return hash((self.name, self.group, tuple(self.action.items())))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made of, and what it was read as."""
+        return Symmetry, (self.name, self.group, dict(self.action)), {"_bound": self._bound}
+
 
 @dataclass(frozen=True)
 class Action:
@@ -140,6 +145,10 @@ class Action:
     def of_subgroup(self, group: Group) -> Action:
         """The same formulas for the elements of a subgroup, which have the same layout."""
         return Action(Symmetry(self.name, group, self.symmetry.action), self.entries)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what follows from the entries."""
+        return {"symmetry": self.symmetry, "entries": self.entries}
 
     @cached_property
     def affine(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -42,18 +43,18 @@ def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -
     """
     check_output(model, forward, output)
     real = tuple(spec for spec in model.inputs if spec.kind == "real")
-    names = [spec.name for spec in model.params]
-
-    def paired(p: Any, *others: Any) -> Any:
-        rest = iter(others)
-        inputs = [p[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
-        params = {key: value for key, value in p.items() if any(n.split("/")[0] == key for n in names)}
-        found = forward(params, *inputs)
-        _check_shape(model, output, jnp.shape(found), jnp.shape(p[PROBE]), None)
-        return jnp.sum(p[PROBE] * found)
-
     others = tuple(spec for spec in model.inputs if spec.kind != "real")
+    paired = functools.partial(_paired, model, forward, output)
     return FunctionModel(model.name, paired, (*model.params, *real, dataclasses.replace(output, name=PROBE)), others)
+
+
+def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any, *others: Any) -> Any:
+    rest = iter(others)
+    inputs = [p[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
+    own = {spec.name.split("/")[0] for spec in model.params}
+    found = forward({key: value for key, value in p.items() if key in own}, *inputs)
+    _check_shape(model, output, jnp.shape(found), jnp.shape(p[PROBE]), None)
+    return jnp.sum(p[PROBE] * found)
 
 
 def check_output(model: Model, forward: Callable[..., Any], output: ArraySpec) -> None:

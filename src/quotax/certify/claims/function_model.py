@@ -20,6 +20,11 @@ class FunctionModel:
     inputs: tuple[ArraySpec, ...] = ()
     _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without traces, which are made again."""
+        kept = {"name": self.name, "function": self.function, "params": self.params, "inputs": self.inputs}
+        return {**kept, "_traces": {}}
+
     @property
     def axis_names(self) -> tuple[str, ...]:
         """Every axis name of the parameters and inputs."""

@@ -7,6 +7,7 @@ tangent vectors, which the derivative of the action moves.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,17 +48,19 @@ def certify_metric(
         )
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
 
-    def on_tangents(p: Any) -> Any:
-        params = {key: value for key, value in p.items() if key not in (FIRST, SECOND)}
-        return function(params, p[FIRST], p[SECOND])
-
     tangents = tuple(
         dataclasses.replace(spec, name=f"{group}/{spec.name}") for group in (FIRST, SECOND) for spec in model.params
     )
-    extended = FunctionModel(f"the metric {name}", on_tangents, (*model.params, *tangents))
+    paired = functools.partial(_on_tangents, function)
+    extended = FunctionModel(f"the metric {name}", paired, (*model.params, *tangents))
     entries = (*action.entries, *(pushed(e, model.params, group) for group in (FIRST, SECOND) for e in action.entries))
     made = certify(extended, Action(action.symmetry, entries), **settings)
     return dataclasses.replace(made, claim=f"{name} is invariant under {action.name}: {action.group}")
+
+
+def _on_tangents(metric: Callable[[Any, Any, Any], Any], p: Any) -> Any:
+    params = {key: value for key, value in p.items() if key not in (FIRST, SECOND)}
+    return metric(params, p[FIRST], p[SECOND])
 
 
 def _euclidean(params: Any, a: Any, b: Any) -> Any:

@@ -7,6 +7,7 @@ that comes with a shift to an exponential, a symmetric mixing of two parameters 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +20,7 @@ from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language import label
 from quotax.symmetry.phrases import ActionLine, Phrase, number
+from quotax.trees import folder, place
 
 
 def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
@@ -226,10 +228,9 @@ def _root(a: Fraction) -> Fraction | None:
 
 
 def distinct(symmetry: Symmetry, taken: Collection[str]) -> Symmetry:
-    """The symmetry under a name of its own: with the parameters that it moves, or a number, where that is taken."""
-    name, k = symmetry.name, 2
-    if name in taken:
-        name = f"{name} ({', '.join(key.partition('[')[0] for key in symmetry.action)})"
-    while name in taken:
-        name, k = f"{symmetry.name} #{k}", k + 1
-    return symmetry.renamed(name)
+    """The symmetry under a name of its own: with the place where it acts, or a number, where that is taken."""
+    moved = [written.partition("[")[0].removeprefix("p.") for written in symmetry.action]
+    places = [folder(moved), place(moved)]
+    numbers = (f"{symmetry.name} #{k}" for k in itertools.count(2))
+    names = [symmetry.name, *(f"{symmetry.name} ({where})" for where in places if where)]
+    return symmetry.renamed(next(name for name in itertools.chain(names, numbers) if name not in taken))

@@ -20,6 +20,7 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import batches
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.symmetry import Action
+from quotax.tables import wrapped
 
 LARGEST = 2500
 """With more parameters than this the rank of the Jacobian is not computed."""
@@ -42,7 +43,7 @@ class Audit:
     algebra: int | None
     orbit: int | None
     method: str
-    trace: Trace = field(repr=False, compare=False)
+    model: Model = field(repr=False, compare=False)
     actions: tuple[Action, ...] = field(repr=False, compare=False)
     flatness: float | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
@@ -76,17 +77,18 @@ class Audit:
                 f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('rank', 'no rank')}. "
                 "Ask for an audit at other sizes."
             )
-        return surplus_directions(FloatModel(self.trace), self.actions, self.rank, np.random.default_rng(seed))
+        here = FloatModel(self.model.trace(self.sizes))
+        return surplus_directions(here, self.actions, self.rank, np.random.default_rng(seed))
 
     def __str__(self) -> str:
-        """One line."""
+        """A sentence."""
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
         if self.unavailable:
             verdict = "cannot say: " + "; ".join(f"{name}, because {why}" for name, why in self.unavailable.items())
         if self.unproved:
             verdict += f"; {self.unproved} fields found here are not proved and not counted"
         inert = f"inert to first order: {', '.join(self.inert)}; " if self.inert else ""
-        return (
+        return wrapped(
             f"{inert}{self.parameters} parameters, rank {self.rank}, flat {self.flat}, algebra {self.algebra}, "
             f"orbit {self.orbit}, stabiliser {self.stabiliser}: {verdict} ({self.method})"
         )
@@ -103,7 +105,7 @@ def audit(
     trace = model.trace(sizes)
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > LARGEST and formulas is not None:
-        return large(trace, actions, sizes, total, formulas)
+        return large(model, actions, sizes, total, formulas)
     unnamed = () if left is None or left.proved is None else (left.proved.at,)
     algebra, orbit = dimensions(actions, model.params, sizes, unnamed)
     seen = jacobian_rank(trace, total, orbit)
@@ -117,7 +119,7 @@ def audit(
         algebra,
         orbit,
         seen.method,
-        trace,
+        model,
         tuple(actions),
         unavailable=seen.unavailable,
         inert=seen.inert,
@@ -126,12 +128,12 @@ def audit(
 
 
 def large(
-    trace: Trace, actions: Sequence[Action], sizes: Mapping[str, int], total: int, formulas: tuple[sp.Expr, sp.Expr]
+    model: Model, actions: Sequence[Action], sizes: Mapping[str, int], total: int, formulas: tuple[sp.Expr, sp.Expr]
 ) -> Audit:
     """What a network of real size allows: dimensions by formula, flatness and independence by random products."""
     at = {axis_symbol(a): n for a, n in sizes.items()}
     algebra, orbit = (int(v) if v.is_Integer else None for v in (sp.sympify(f.subs(at)) for f in formulas))
-    seen = probe(trace, actions)
+    seen = probe(model.trace(sizes), actions)
     if orbit is None and seen.exhausted:
         orbit = seen.independent
     method = f"dimensions by formula, float64: {seen}"
@@ -145,7 +147,7 @@ def large(
         if value is None:
             unavailable[name] = "no formula covers these sizes"
     return Audit(
-        dict(sizes), total, None, algebra, orbit, method, trace, tuple(actions), seen.flatness, unavailable, seen.inert
+        dict(sizes), total, None, algebra, orbit, method, model, tuple(actions), seen.flatness, unavailable, seen.inert
     )
 
 

@@ -20,8 +20,17 @@ from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
 from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
+from quotax.tables import room, table, wrapped
+from quotax.trees import place
 
 Field = dict[sp.Symbol, sp.Expr]
+
+_ACTION = 30
+"""Columns of the table that actions have at least."""
+
+
+def _nothing_more(sizes: Mapping[str, int]) -> Leftover:
+    return Leftover()
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class SymmetryGroup:
     declared: tuple[Symmetry, ...] = ()
     sizes: tuple[Mapping[str, int], ...] = ()
     ansatz: str = "affine"
-    more: Callable[[Mapping[str, int]], Leftover] = field(default=lambda sizes: Leftover(), repr=False, compare=False)
+    more: Callable[[Mapping[str, int]], Leftover] = field(default=_nothing_more, repr=False, compare=False)
     unsearched: tuple[str, ...] = ()
 
     # --- families
@@ -55,6 +64,10 @@ class SymmetryGroup:
     def discrete(self) -> tuple[Symmetry, ...]:
         """Proved permutations and sign flips that the continuous families do not contain."""
         return tuple(symmetry for symmetry, _ in self.discrete_proved)
+
+    @property
+    def _named(self) -> tuple[Symmetry, ...]:
+        return (*self.families, *self.discrete)
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
@@ -73,10 +86,10 @@ class SymmetryGroup:
         """A family or a discrete symmetry by name."""
         if isinstance(name, int):
             return self.families[name]
-        for symmetry in (*self.families, *self.discrete):
+        for symmetry in self._named:
             if symmetry.name == name:
                 return symmetry
-        names = ", ".join(repr(s.name) for s in (*self.families, *self.discrete)) or "none"
+        names = ", ".join(repr(s.name) for s in self._named) or "none"
         raise SymmetryError(f"`found[{name!r}]`: no such symmetry of {self.model.name}; found were {names}.")
 
     def certificate(self, name: str) -> Certificate:
@@ -178,17 +191,19 @@ class SymmetryGroup:
         return rows
 
     def __str__(self) -> str:
-        """A table of the families."""
+        """A table of the families, not wider than 100 columns: where an action is too long, what it moves."""
         head = ("name", "group", "action", "dimension", "certificate")
         rows = self._rows()
         after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
         if not rows:
-            return "\n".join([f"{self.model.name}: no symmetry found.", *after])
-        widths = [max(len(row[k]) for row in (head, *rows)) for k in range(4)]
-        lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]) for row in (head, *rows)]
+            return "\n".join(map(wrapped, [f"{self.model.name}: no symmetry found.", *after]))
+        space = max(room(head, rows, 2), _ACTION)
+        moved = {s.name: f"moves {place(s.bind(self.model.params).moved, space - 6)}" for s in self._named}
+        short = [(n, g, a if len(a) <= space else moved.get(n, a), *rest) for n, g, a, *rest in rows]
         total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
         total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
-        return "\n".join([f"{self.model.name}: {total}", *lines, *self._notes(), *after])
+        title = wrapped(f"{self.model.name}: {total}")
+        return "\n".join([title, table(head, short, rule=False), *map(wrapped, (*self._notes(), *after))])
 
     def _notes(self) -> list[str]:
         """What the table needs to be read: the flips are generators, and unknowns stand for numbers."""

@@ -67,6 +67,10 @@ class Euclidean(Metric):
         """Nothing to do."""
         return covector
 
+    def gradient(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """The projection."""
+        return self.horizontal(data, arrays, covector)
+
     def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """A straight line."""
         return straight(arrays, v)

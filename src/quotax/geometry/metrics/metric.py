@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -93,8 +93,19 @@ class Metric(abc.ABC):
 
     Horizontal geodesics then stay among them, and their accelerations are vertical.
     """
+    _maker: Callable[[], Metric]
     lemma: str = ""
     """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
+
+    def __new__(cls, *given: Any, **settings: Any) -> Self:
+        """Keep what it is made of."""
+        made = super().__new__(cls)
+        made._maker = functools.partial(cls, *given, **settings)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is made again, and so are its programs."""
+        return self._maker, ()
 
     @abc.abstractmethod
     def prepare(self, arrays: Named) -> Any:
@@ -156,7 +167,7 @@ class Metric(abc.ABC):
 
     def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
         """How much of a covector lies along the orbit."""
-        lifted = jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+        lifted = self.lifted(data, arrays, covector)
         whole, left = norm(lifted), norm(less(lifted, self.level(data, arrays, lifted)))
         return left / jnp.where(whole > 0, whole, 1)
 
@@ -269,8 +280,19 @@ class Metric(abc.ABC):
 
     def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
         """The tangent vector of a covector, `A^-1 A^-T c`: the gradient of what has the derivative `c`."""
-        apply = lambda e: self.unwhiten(data, arrays, e)
-        return apply(jax.linear_transpose(apply, covector)(covector)[0])
+        return self.unwhiten(data, arrays, self.lifted(data, arrays, covector))
+
+    def lifted(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """A covector in whitened coordinates, where it is a vector: `A^-T c`."""
+        return jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
+
+    def gradient(self, data: Any, arrays: Named, covector: Named) -> Named:
+        """The horizontal vector `n` with `<n, h> = c(h)` for every horizontal `h`: `A^-1 P A^-T c`.
+
+        Blocks of a network that are alike are projected by one program, so this one is several.
+        """
+        level = self.level(data, arrays, compiled(self, "lifted", data, arrays, covector))
+        return compiled(self, "unwhiten", data, arrays, level)
 
 
 def vertical_by_matrix(

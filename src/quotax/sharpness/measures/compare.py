@@ -17,6 +17,7 @@ from quotax.sharpness.measures.worst_case import sharpness
 from quotax.sharpness.problem.arguments import Key, check_params, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
+from quotax.tables import table, wrapped
 
 CALL = "quotax.compare"
 
@@ -41,15 +42,18 @@ COLUMNS = (
     ("full/d", "trace full / d"),
     ("quot/(d-k)", "trace quot / (d - k)"),
 )
-"""Names and meanings of the table's columns."""
+"""Names and meanings of the measures."""
+
+_BESIDE = 4
+"""So many networks stand side by side."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of measures, one row for each network.
+    """Measures of several networks side by side.
 
     Attributes:
-        rows: dicts with "name" and the columns of the table; NaN without a space where one is needed; "invariant" says
+        rows: dicts with "name" and the measures of the table; NaN without a space where one is needed; "invariant" says
             whether the quotient's measures are functions on the quotient, and "reason" why.
         radius: of all balls and spheres.
         warning: what the normalised columns do not mean.
@@ -64,16 +68,16 @@ class Comparison:
         return {"radius": self.radius, "rows": [dict(row) for row in self.rows], "warning": self.warning}
 
     def __str__(self) -> str:
-        """The table, the meaning of its columns, and the warning."""
-        titles = ["name", *(title for title, _ in COLUMNS)]
+        """A column for each network, a line for each measure with its meaning, and the warning."""
         show = lambda value: value if isinstance(value, str) else f"{value:.4g}" if value == value else "-"
-        cells = [titles] + [[show(row[title]) for title in titles] for row in self.rows]
-        widths = [max(len(line[i]) for line in cells) for i in range(len(titles))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-        lines.insert(1, "-" * len(lines[0]))
-        meanings = "; ".join(f"{title}: {meaning}" for title, meaning in COLUMNS)
+        parts = []
+        for start in range(0, len(self.rows), _BESIDE):
+            some = self.rows[start : start + _BESIDE]
+            cells = [[title, *(show(row[title]) for row in some), meaning] for title, meaning in COLUMNS]
+            parts.append(table(["measure", *(row["name"] for row in some), "meaning"], cells))
         functions = [f"{row['name']}: {row['reason']}" for row in self.rows if row["reason"]]
-        return "\n".join([*lines, "", f"radius {self.radius:g}. {meanings}.", *functions, self.warning])
+        parts += ["\n".join(map(wrapped, [f"radius {self.radius:g}", *functions, self.warning]))]
+        return "\n\n".join(parts)
 
 
 def compare(

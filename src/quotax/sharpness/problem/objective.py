@@ -7,8 +7,6 @@ value alone, the product of the Hessian with a vector. Each holds the loss once.
 from __future__ import annotations
 
 import functools
-import inspect
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from quotax.compiling import once
+from quotax.compiling import beside, once
 from quotax.sharpness.problem.devices import RESTARTS, constrain_examples
 from quotax.sharpness.problem.vectors import Tree, layout
 
@@ -116,19 +114,6 @@ class Objective:
         return layout(params).flat(self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], params, batch))
 
 
-_KEPT: weakref.WeakKeyDictionary[Any, dict[Any, Objective]] = weakref.WeakKeyDictionary()
-"""The programs of a loss, as long as somebody else holds it."""
-
-
 def objective(loss: Loss, microbatch: int | None, mesh: Mesh | None) -> Objective:
-    """The programs of a loss; those of one that cannot be kept by itself are compiled every time."""
-    owner = loss.__self__ if inspect.ismethod(loss) else loss
-    try:
-        kept = _KEPT.setdefault(owner, {})
-        alive: Any = weakref.WeakMethod(loss) if inspect.ismethod(loss) else weakref.ref(loss)
-    except TypeError:
-        return Objective(lambda: loss, microbatch, mesh)
-    key = (loss.__func__ if inspect.ismethod(loss) else None, microbatch, mesh)
-    if key not in kept:
-        kept[key] = Objective(alive, microbatch, mesh)
-    return kept[key]
+    """The programs of a loss, as long as somebody else holds it."""
+    return beside(loss, (Objective, microbatch, mesh), lambda alive: Objective(alive, microbatch, mesh))
