@@ -76,7 +76,7 @@ class _Search:
 
     def atom(self, atom: Atom) -> None:
         """The image of one atom."""
-        if atom.number in self.proof.images:
+        if atom.number in self.proof.images or self.proof.stays(atom.number):
             return
         match atom.what:
             case kinds.NamedSum(poly):
