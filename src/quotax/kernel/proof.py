@@ -17,6 +17,7 @@ knowing nothing of how they were found. A step that does not hold raises `Refuse
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -257,9 +258,14 @@ class Proof:
         return algebra.multiply(algebra.root(coefficient, power) if coefficient > 0 else {(): coefficient**int(power)},
                                 algebra.normal(1, out))  # fmt: skip
 
-    def written_out(self, poly: Poly, most: int = 64) -> Poly:
-        """The polynomial with the definitions of its named sums written out, the last made first, while it is short."""
-        while poly and len(poly) <= most:
+    def written_out(self, poly: Poly, most: int = 64, turns: int | None = None) -> Poly:
+        """The polynomial with the definitions of its named sums written out, the last made first, while it is short.
+
+        `turns` bounds how many definitions are.
+        """
+        for _ in itertools.count() if turns is None else range(turns):
+            if not poly or len(poly) > most:
+                break
             found = {number for term in poly for number, _, power in term if power == int(power) and power > 0}
             named = {n: what.poly for n in found if isinstance(what := self.algebra.atoms[n].what, kinds.NamedSum)}
             if not named:
@@ -601,13 +607,13 @@ class Proof:
             return False
         return _permuted(self.algebra, term, own[0])
 
-    def same(self, left: Poly, right: Poly) -> bool:
-        """Whether two polynomials are equal, with named sums written out where they have to be."""
+    def same(self, left: Poly, right: Poly, turns: int | None = None) -> bool:
+        """Whether two polynomials are equal, with named sums written out where they have to be; `turns` bounds that."""
         difference = self.algebra.add(left, right, -1)
         if not difference:
             return True
         try:
-            return not self.written_out(difference)
+            return not self.written_out(difference, turns=turns)
         except TooLarge:
             return False
 
