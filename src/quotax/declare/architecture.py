@@ -73,7 +73,7 @@ class Architecture:
         self.init = dict(init)
         self._takes_sizes = _check_signature(function, self.name, inputs)
         self.function = function
-        self._traces: dict[tuple[tuple[str, int], ...], Trace] = {}
+        self._traces: dict[tuple[tuple[str, int], ...], Trace | ArchitectureError] = {}
         self._open: dict[tuple[tuple[str, int | str], ...], OpenTrace] = {}
         self.__doc__ = function.__doc__
 
@@ -98,14 +98,21 @@ class Architecture:
         return Network(self, self.check_sizes(sizes, required=self.parameter_axes, call=f"{self.name}.at"))
 
     def trace(self, sizes: Mapping[str, int]) -> Trace:
-        """The model's jaxpr at these sizes, made once and kept."""
+        """The model's jaxpr at these sizes, made once and kept, as a refusal is."""
         checked = self.check_sizes(sizes, required=self.axis_names, call=f"{self.name}.trace")
         key = tuple(sorted(checked.items()))
         if key not in self._traces:
             function = functools.partial(self.call, sizes=checked)
             named = functools.wraps(self.function, updated=())(function)
-            self._traces[key] = trace(named, self.params, self.inputs, checked)
-        return self._traces[key]
+            try:
+                self._traces[key] = trace(named, self.params, self.inputs, checked)
+            except ArchitectureError as refused:
+                self._traces[key] = refused
+                raise
+        found = self._traces[key]
+        if isinstance(found, ArchitectureError):
+            raise found.with_traceback(None)
+        return found
 
     def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
         """The model's jaxpr with sizes that stay symbols: `{"h": "h", "k": "2*k", "head": 2}`, made once and kept."""

@@ -12,6 +12,9 @@ from quotax.derive.candidates.continuous import sample, search
 from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
+from quotax.derive.depth.repetition import KEPT
+from quotax.derive.depth.restating import Statements, restricted
+from quotax.derive.depth.shallow_model import shallow
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.points.vector_fields import dimensions
@@ -45,16 +48,26 @@ def derive(
     rng = np.random.default_rng(seed)
     widths = [dict(s) for s in sizes] if sizes else small_sizes(model, own)
     progress("sampling at " + " and ".join(map(sizes_text, widths)))
-    samples = [sample(model, s, rng) for s in widths]
-    found = search(model, samples, prove, declared=declared, progress=progress, seed=seed, budget=budget)
+    blocks = shallow(model, widths)
+    looked, known, state = model, list(declared), None
+    if blocks is not None:
+        looked, state = blocks, Statements(blocks, prove, known, progress, budget)
+        known = [s for one in declared if (s := restricted(one, model.params, blocks.params)) is not None]
+        progress(f"{blocks.of.copies} blocks repeat: {KEPT} of them are searched")
+    decide = prove if state is None else state.prove
+    samples = [sample(looked, s, rng) for s in widths]
+    found = search(looked, samples, decide, declared=known, progress=progress, seed=seed, budget=budget)
+    small = [*known, *(s for s, _ in found.proved)]
+    flips = discrete(looked, widths[0], small, decide, progress, budget)
+    named = [s.bind(looked.params) for s in small if s.group.continuous]
+    surplus = budget.allows(f"fields of the {ansatz} ansatz") and _surplus(looked, named, widths[0], progress)
+    if state is not None:
+        found, flips = state.everywhere(found), state.everywhere(flips)
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
     more = functools.partial(_more, model, actions, ansatz, prove_zero, progress)
-    flips = discrete(model, widths[0], [*declared, *families], prove, progress, budget)
-    left = Leftover()
-    if budget.allows(f"fields of the {ansatz} ansatz") and _surplus(model, actions, widths[0], progress):
-        left = more(widths[0] if sizes else with_few_outputs(model, widths[0]), budget)
+    left = more(widths[0] if sizes else with_few_outputs(model, widths[0]), budget) if surplus else Leftover()
     return SymmetryGroup(
         model,
         tuple(found.proved),

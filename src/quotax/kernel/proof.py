@@ -7,6 +7,8 @@ The sheet says what the model computes, the claim how the parameters move. A `Pr
 - a named sum is inlined, or has the image that a step states, if substituting the images in its definition gives it;
 - a function or a reduction of tensors that obey a law moves by a lemma, which `prove` decides as a statement about real
   numbers, or else is the function of the images of its arguments;
+- what is a function of tensors that are their own images is its own image: no step says so, and what a claim does not
+  reach costs nothing;
 - a loop's carries have the images that a step assumes, if they hold at the start and one turn keeps them.
 
 The claim holds when every output has the normal form of its image. Steps are data; `data.replay` does them again,
@@ -15,6 +17,7 @@ knowing nothing of how they were found. A step that does not hold raises `Refuse
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -92,10 +95,13 @@ class Proof:
         self.algebra = Algebra(atoms, RULES, element.relations(atoms))
         self.common = len(atoms.made)
         """Atoms below this number, those of the sheet and of the group, are the same in every proof of the claim."""
+        self.written = len(sheet.atoms.made)
+        """Atoms below this number are those of the sheet."""
         self.images: dict[int, Poly] = {}
         self.inlined: dict[int, Poly] = {}
         self._open: dict[int, tuple[Poly, ...]] = {}
         self._moved: dict[Any, Poly] = {}
+        self._still: set[int] = set()
 
     # --- what a polynomial is, before and after
 
@@ -111,10 +117,13 @@ class Proof:
 
     def plain(self, poly: Poly) -> Poly:
         """The polynomial with inlined atoms written out."""
-        return self._substituted(poly, self.inlined.get) if self.inlined else poly
+        inlined = any(number in self.inlined for term in poly for number, _, _ in term)
+        return self._substituted(poly, self.inlined.get) if inlined else poly
 
     def moved(self, poly: Poly) -> Poly:
         """The polynomial with every atom replaced by its image."""
+        if all(self.stays(number) for term in poly for number, _, _ in term):
+            return poly
         key = frozenset(poly.items())
         if key not in self._moved:
             self._moved[key] = self._substituted(poly, self.image)
@@ -129,7 +138,43 @@ class Proof:
             return self.entry(number)
         if isinstance(atom.what, kinds.Selection) and self.moved(atom.what.poly) == self.plain(atom.what.poly):
             return self.entry(number)
+        if self.stays(number):
+            return self.entry(number)
         raise Refused(f"nothing says how {atom.name} moves")
+
+    def stays(self, number: int) -> bool:
+        """Whether an atom is its own image: by a step, or as what nothing moves, or as a function of such atoms."""
+        waiting = [number]
+        while waiting:
+            here = waiting[-1]
+            own = self._stays(here)
+            if own is not None:
+                waiting.pop()
+                if not own:
+                    return False
+                self._still.add(here)
+                continue
+            parts = self.sheet.parts(here) if here < self.written else None
+            unknown = None if parts is None else [part for part in parts if part not in self._still]
+            if unknown is None:
+                return False
+            if unknown:
+                waiting += unknown
+            else:
+                waiting.pop()
+                self._still.add(here)
+        return True
+
+    def _stays(self, number: int) -> bool | None:
+        """The same without a look at what it is made of: None where that is the question."""
+        if number in self._still:
+            return True
+        if number in self.images:
+            return _is_entry(self.images[number], number)
+        what = self.algebra.atoms[number].what
+        if isinstance(what, kinds.Unmoved):
+            return True
+        return None
 
     def _substituted(self, poly: Poly, image: Callable[[int], Poly | None]) -> Poly:
         out: Poly = {}
@@ -213,9 +258,14 @@ class Proof:
         return algebra.multiply(algebra.root(coefficient, power) if coefficient > 0 else {(): coefficient**int(power)},
                                 algebra.normal(1, out))  # fmt: skip
 
-    def written_out(self, poly: Poly, most: int = 64) -> Poly:
-        """The polynomial with the definitions of its named sums written out, the last made first, while it is short."""
-        while poly and len(poly) <= most:
+    def written_out(self, poly: Poly, most: int = 64, turns: int | None = None) -> Poly:
+        """The polynomial with the definitions of its named sums written out, the last made first, while it is short.
+
+        `turns` bounds how many definitions are.
+        """
+        for _ in itertools.count() if turns is None else range(turns):
+            if not poly or len(poly) > most:
+                break
             found = {number for term in poly for number, _, power in term if power == int(power) and power > 0}
             named = {n: what.poly for n in found if isinstance(what := self.algebra.atoms[n].what, kinds.NamedSum)}
             if not named:
@@ -557,13 +607,13 @@ class Proof:
             return False
         return _permuted(self.algebra, term, own[0])
 
-    def same(self, left: Poly, right: Poly) -> bool:
-        """Whether two polynomials are equal, with named sums written out where they have to be."""
+    def same(self, left: Poly, right: Poly, turns: int | None = None) -> bool:
+        """Whether two polynomials are equal, with named sums written out where they have to be; `turns` bounds that."""
         difference = self.algebra.add(left, right, -1)
         if not difference:
             return True
         try:
-            return not self.written_out(difference)
+            return not self.written_out(difference, turns=turns)
         except TooLarge:
             return False
 

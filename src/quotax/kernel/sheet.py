@@ -58,6 +58,16 @@ class Sheet:
     places: dict[int, str] = field(default_factory=dict)
     """Where in the user's code an atom was made."""
     assumptions: tuple[str, ...] = ()
+    _parts: dict[int, tuple[int, ...] | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def parts(self, number: int) -> tuple[int, ...] | None:
+        """The atoms that an atom of the sheet is a function of; None where its definition does not say."""
+        if number not in self._parts:
+            atom = self.atoms[number]
+            whole = isinstance(atom.what, kinds.NamedSum | kinds.Application | kinds.Reduction | kinds.Selection)
+            found = {n for poly in definitions(atom) for term in poly for n, _, _ in term}
+            self._parts[number] = tuple(sorted(found)) if whole else None
+        return self._parts[number]
 
 
 def named_sum(algebra: Algebra, poly: Poly) -> Poly:

@@ -34,6 +34,8 @@ _SHORT = 4
 """A sum that is shifted is written out where it occurs, if it has no more terms than this."""
 _FEW = 10
 """Polynomials of so many terms together are compared with their sums written out."""
+_DEEP = 12
+"""So many sums are written out in search of parts that cancel; where they do, two or three were enough."""
 _COMPOSED = 150
 """Compositions with more nodes than this are not given to the lemma search."""
 
@@ -76,7 +78,7 @@ class _Search:
 
     def atom(self, atom: Atom) -> None:
         """The image of one atom."""
-        if atom.number in self.proof.images:
+        if atom.number in self.proof.images or self.proof.stays(atom.number):
             return
         match atom.what:
             case kinds.NamedSum(poly):
@@ -94,7 +96,7 @@ class _Search:
         """The law of a polynomial; one whose parts only cancel when they are written out does not move."""
         law = find_law(self.algebra, plain, moved)
         few = len(plain) + len(moved) <= _FEW
-        if few and (law is None or law.shift) and self.proof.same(plain, moved):
+        if few and (law is None or law.shift) and self.proof.same(plain, moved, _DEEP):
             return Law()
         return law
 

@@ -30,7 +30,7 @@ from quotax.derive.candidates.sign_subspaces import (
 )
 from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
-from quotax.derive.points.float_model import FloatModel
+from quotax.derive.points.float_model import TOGETHER, FloatModel
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
 from quotax.symmetry.phrases import ActionLine, number
@@ -105,11 +105,19 @@ class _Checker:
                     return False
         return True
 
+    def passing(self, moves: Sequence[Move]) -> list[bool]:
+        """Which of these moves leave the outputs at the first point alone: the others need no further look."""
+        point, outputs = self.cases[0]
+        inputs, before = outputs[0]
+        moved = [self.running.named(point | move(dict(point))) for move in moves]
+        return [close(before, after) for after in self.running.at_many(moved, inputs)]
+
     def values(self, moves: Callable[[int], Move]) -> Iterator[Values]:
-        """For every point and input: the outputs after the move that a set of places stands for."""
+        """For every point and input: the outputs after the moves that sets of places stand for."""
+        thetas = lambda point, sets: [self.running.named(point | moves(one)(dict(point))) for one in sets]
         for point, outputs in self.cases:
             for inputs, _ in outputs:
-                yield lambda one, p=point, x=inputs: self.running(self.running.named(p | moves(one)(dict(p))), x)
+                yield lambda sets, p=point, x=inputs: self.running.at_many(thetas(p, sets), x)
 
 
 def _candidates(
@@ -128,7 +136,9 @@ def _candidates(
             swap = np.arange(n)
             swap[:2] = swap[1::-1]
             orders = [cycle, swap]
-            for chosen in _minimal(places, covered, lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)):
+            passing = lambda sets, o=orders: check.passing([_permuting(c, o[0]) for c in sets])
+            holds = lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)
+            for chosen in _minimal(places, covered, holds, passing):
                 turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
                 template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
                 yield template.renamed(f"permute {axis}", Permutation(axis))
@@ -146,7 +156,7 @@ class _Flips:
         self.bits = {place: 1 << k for k, place in enumerate(places)}
         self.known = SignSpace(self.bit_set(one) for one in continuous)
         """What continuous families contain; flips of what is inert are not looked at."""
-        self.plain = functools.cache(next(check.values(lambda one: _flipping(self.set_of(one)))))
+        self.plain = _remembered(next(check.values(lambda one: _flipping(self.set_of(one)))))
         units = self.unknown(self.known)
         self.basis = invariant(units, check.values(lambda one: _flipping(self.set_of(one))), self.smallest)
         self.every = SignSpace([*self.known.rows, *self.basis])
@@ -195,21 +205,42 @@ class _Flips:
                 yield self.set_of(one)
 
 
+def _remembered(value: Values) -> Values:
+    """The same values, of each set once."""
+    known: dict[int, np.ndarray] = {}
+
+    def values(sets: Sequence[int]) -> list[np.ndarray]:
+        new = [one for one in dict.fromkeys(sets) if one not in known]
+        known.update(zip(new, value(new), strict=True))
+        return [known[one] for one in sets]
+
+    return values
+
+
 def _minimal(
-    places: list[Place], covered: Covered, holds: Callable[[tuple[Place, ...]], bool]
+    places: list[Place],
+    covered: Covered,
+    holds: Callable[[tuple[Place, ...]], bool],
+    passing: Callable[[Sequence[tuple[Place, ...]]], list[bool]],
 ) -> Iterator[tuple[Place, ...]]:
-    """Sets of places for which `holds`, smallest first, none of them covered or containing one found before."""
+    """Sets of places for which `holds`, smallest first, none of them covered or containing one found before.
+
+    `passing` says of many sets at once which of them may hold.
+    """
     taken: list[set[Place]] = []
     tried = 0
-    for chosen in itertools.islice(_subsets(places), 20 * _SUBSETS):
-        if covered(set(chosen)) or any(other <= set(chosen) for other in taken):
-            continue
-        tried += 1
-        if tried > _SUBSETS:
-            break
-        if holds(chosen):
-            taken.append(set(chosen))
-            yield chosen
+    within = lambda chosen: any(other <= set(chosen) for other in taken)
+    new = (c for c in itertools.islice(_subsets(places), 20 * _SUBSETS) if not covered(set(c)) and not within(c))
+    while tried <= _SUBSETS and (some := list(itertools.islice(new, 2 * TOGETHER))):
+        for chosen, may in zip(some, passing(some), strict=True):
+            if within(chosen):
+                continue
+            tried += 1
+            if tried > _SUBSETS:
+                break
+            if may and holds(chosen):
+                taken.append(set(chosen))
+                yield chosen
     everywhere = tuple(places)
     if tried > _SUBSETS and not taken and not covered(set(everywhere)) and holds(everywhere):
         yield everywhere

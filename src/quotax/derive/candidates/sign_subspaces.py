@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-Values = Callable[[int], np.ndarray]
-"""What a model computes when the places of a set are flipped."""
+Values = Callable[[Sequence[int]], list[np.ndarray]]
+"""What a model computes when the places of each of these sets are flipped."""
 
 MOST = 20
 """Beyond this many unknown places the halves have too many sets."""
@@ -63,7 +63,7 @@ def halves(units: Sequence[int]) -> list[int]:
 def alike(tried: Iterable[int], value: Values) -> tuple[list[int], bool]:
     """(sums of two of these sets with equal values, whether some sets lead to where the model is not defined)."""
     listed = list(dict.fromkeys(tried))
-    outputs = [value(one) for one in listed]
+    outputs = value(listed)
     finite = np.isfinite(outputs[0])
     if not finite.any():
         return [], True
@@ -87,7 +87,7 @@ def alike(tried: Iterable[int], value: Values) -> tuple[list[int], bool]:
 
 def matches(first: Sequence[int], value: Values, second: Sequence[int], other: Values) -> list[int]:
     """Sums of a set of each list where the one function, at the first, has the value of the other, at the second."""
-    near, far = [value(one) for one in first], [other(one) for one in second]
+    near, far = value(first), other(second)
     told = [np.nan_to_num(np.array(outputs), posinf=0, neginf=0) for outputs in (near, far)]
     weights = np.random.default_rng(3).uniform(0.5, 1.5, told[0].shape[1]) / max(told[0].shape[1], 1)
     keys, size = [values @ weights for values in told], 1 + np.abs(told[0]).max(initial=0.0)

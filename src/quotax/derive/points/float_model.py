@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.compiling import once
+from quotax.compiling import SMALL, once
 from quotax.derive.points.where_defined import ANYWHERE, Places, defined
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import real_function
@@ -30,6 +30,10 @@ NARROW = 0.3
 """At every other point, biases are this much smaller: kinks then lie where inputs are, and more patterns occur."""
 WORK = 2_000_000_000
 """Parameters cubed times points: the more parameters, the fewer points, but never fewer than three."""
+TOGETHER = 64
+"""Points at which a value is taken at once, where many are asked for."""
+FEW = 24
+"""So few are taken one by one: nothing more is traced for them."""
 REDRAWN = 8
 """How often a point is drawn anew where the model is not defined."""
 
@@ -66,6 +70,8 @@ class FloatModel:
         together = jax.vmap(both, in_axes=over, axis_size=BATCH)
         self._outputs = once(lambda _, *arrays: outputs(*arrays))
         self._both = once(lambda _, *arrays: together(*arrays))
+        beside = jax.vmap(outputs, in_axes=(0, *(None for _ in trace.inputs)))
+        self._beside = once(lambda _, *arrays: beside(*arrays))
 
     # --- points
 
@@ -112,6 +118,19 @@ class FloatModel:
         """All outputs, flat."""
         with jax.enable_x64(True):
             return np.asarray(self._outputs(None, theta, *inputs))
+
+    def at_many(self, thetas: Sequence[np.ndarray], inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """The outputs at many points, all at the same inputs."""
+        count = int(np.clip(SMALL // (2 * max(sum(self.sizes), 1)), 1, TOGETHER))
+        if len(thetas) <= FEW or count == 1:
+            return [self(theta, inputs) for theta in thetas]
+        out: list[np.ndarray] = []
+        for start in range(0, len(thetas), count):
+            here = list(thetas[start : start + count])
+            with jax.enable_x64(True):
+                found = np.asarray(self._beside(None, np.stack([*here, *here[:1] * (count - len(here))]), *inputs))
+            out += list(found[: len(here)])
+        return out
 
     def named(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """Arrays by name as one flat vector."""
