@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from quotax.pipeline import (
         coverage,
         derive,
+        load_symmetries,
         quotient,
         verify,
         verify_equivariance,
@@ -68,7 +69,8 @@ _NAMES = {
     "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
     "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
     "geometry": "QuotientSpace",
-    "pipeline": "coverage derive quotient verify verify_equivariance verify_field verify_invariant verify_metric",
+    "pipeline": "coverage derive load_symmetries quotient "
+    "verify verify_equivariance verify_field verify_invariant verify_metric",
     "sharpness": "average_sharpness compare gradient_norm horizontal profile sam sharpness spectrum trace",
     "symmetry": "GL ComplexScaling Diagonal O OFixingOnes PairScaling Permutation PositiveDiagonal PositiveScalar "
     "SignFlip Symmetry Translation",
@@ -118,6 +120,7 @@ __all__ = [
     "derive",
     "gradient_norm",
     "horizontal",
+    "load_symmetries",
     "profile",
     "quotient",
     "sam",

@@ -274,6 +274,8 @@ class Certificate:
     residual: str | None = None
     derivation: Sequence[Any] = field(default=(), compare=False, repr=False)
     """The parts of a proof by laws, as data that the kernel replays: sizes at which the model is traced, and steps."""
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """With what it was asked for: what `recheck` asks with again, where there are no steps to replay."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
@@ -317,6 +319,7 @@ class Certificate:
             "assumptions": list(self.assumptions),
             "witness": None if self.witness is None else self.witness.to_dict(),
             "residual": self.residual,
+            "settings": dict(self.settings),
             "derivation": list(self.derivation),
         }
 
@@ -333,6 +336,7 @@ class Certificate:
             None if witness is None else Witness.from_dict(witness),
             data.get("residual"),
             tuple(data.get("derivation", ())),
+            dict(data.get("settings", {})),
         )
 
     def recheck(self) -> Certificate:
@@ -350,8 +354,9 @@ class Certificate:
         again = self.recipe()
         if (again.status, again.scope) != (self.status, self.scope):
             raise SymmetryError(
-                f"`certificate.recheck()`: the certificate says {self.status} ({self.scope}), "
-                f"made again it says {again.status} ({again.scope})."
+                f"`certificate.recheck()`: of the claim that {self.claim} the certificate says {self.status} "
+                f"({self.scope}), made again it says {again.status} ({again.scope})"
+                f"{f': {again.residual}' if again.residual else ''}."
             )
         return again
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import sympy as sp
@@ -18,11 +21,12 @@ from quotax.certify import (
     certify_measure,
     certify_metric,
     probed_model,
+    recalled,
 )
 from quotax.certify import coverage as coverage_of
 from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, Network
-from quotax.derive import SymmetryGroup, completed
+from quotax.derive import SymmetryGroup, completed, load
 from quotax.derive import derive as derive_symmetries
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
@@ -269,6 +273,34 @@ def derive(
     )
 
 
+def load_symmetries(path: str | os.PathLike[str], model: Architecture | Network) -> SymmetryGroup:
+    """The symmetries that `found.save(path)` wrote, for a model that declares the same parameters and inputs.
+
+    Nothing is derived. The certificates say what the file says, with every step of their proofs:
+    `found.recheck()` has the kernel replay these against the model, and refuses with the names of those that fail;
+    `quotient` does so before it divides. `certificate.recheck()` is for one.
+
+    >>> import quotax as qx, tempfile, pathlib
+    >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+    ... def net(p, x):
+    ...     return p["W2"] @ (p["W1"] @ x)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "net.json"
+    >>> qx.derive(net).save(path)
+    >>> qx.load_symmetries(path, net).recheck().families
+    (Symmetry linear h: GL(h), W1 -> g @ W1, W2 -> W2 @ inv(g),)
+    """
+    model = model.architecture if isinstance(model, Network) else model
+    _check_architecture(model, "load_symmetries")
+    where = str(path)
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SymmetryError(f"`load_symmetries({where!r}, ...)`: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise SymmetryError(f"`load_symmetries({where!r}, ...)`: it is not JSON: {error}.") from None
+    return load(data, model, recalled, _prove_zero, functools.partial(_told, Teller(None)), where)
+
+
 def _told(tell: Teller, line: str) -> None:
     tell(lambda seconds: line if tell.progress else f"derive: {line}")
 
@@ -318,6 +350,8 @@ def quotient(
     model = network.architecture
     given = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
     whole = symmetries if isinstance(symmetries, SymmetryGroup) and verified is None else None
+    if whole is not None and whole.read_from and whole.model is model:
+        whole = whole.recheck()
     known, left_out = {}, {}
     if whole is not None:
         given = [*whole.declared, *given, *whole.discrete]  # what was declared to it first

@@ -5,7 +5,7 @@ from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.claims.metric_and_measure import certify_measure, certify_metric
 from quotax.certify.claims.vector_field import certify_field
 from quotax.certify.coverage import Coverage, coverage
-from quotax.certify.ladder import certify
+from quotax.certify.ladder import certify, recalled
 from quotax.certify.stated_widths import certify_at_widths
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "certify_metric",
     "coverage",
     "probed_model",
+    "recalled",
 ]

@@ -44,14 +44,25 @@ def certify(
         made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
     else:
         made = _ladder(model, action, reasons=reasons, progress=progress, **settings)
-    if made.derivation:
-        return dataclasses.replace(made, recipe=functools.partial(_replayed, model, action, made))
-    return dataclasses.replace(made, recipe=functools.partial(certify, model, action, sizes=sizes, **settings))
+    asked = None if sizes is None else [dict(each) for each in sizes]
+    return recalled(model, action, dataclasses.replace(made, settings={"sizes": asked, **settings}))
+
+
+def recalled(model: Model, action: Action, certificate: Certificate) -> Certificate:
+    """A certificate that can be checked again against a model: the kernel replays its steps, if it has any."""
+    if certificate.derivation:
+        recipe = functools.partial(_replayed, model, action, certificate)
+    else:
+        recipe = functools.partial(certify, model, action, **certificate.settings)
+    return dataclasses.replace(certificate, recipe=recipe)
 
 
 def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:
-    """The certificate as far as the kernel accepts its steps again."""
-    scope = accepts(model, action, made.derivation)
+    """The certificate as far as the kernel accepts its steps again; those of a file may be anything."""
+    try:
+        scope = accepts(model, action, made.derivation)
+    except (QuotaxError, AttributeError, LookupError, TypeError, ValueError):
+        scope = None
     if scope is None:
         return dataclasses.replace(made, status="undecided", scope="no width", residual="the kernel refuses the steps")
     return dataclasses.replace(made, scope=scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from quotax.derive.depth.repetition import KEPT
 from quotax.derive.depth.restating import Statements, restricted
 from quotax.derive.depth.shallow_model import shallow
 from quotax.derive.found.audit import jacobian_rank
+from quotax.derive.found.loading import Recall, from_data
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.points.vector_fields import dimensions
 from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
@@ -97,6 +99,24 @@ def _more(
 def _later(more: Callable[[Mapping[str, int], Budget], Leftover], seconds: float, at: Mapping[str, int]) -> Leftover:
     """In seconds of its own."""
     return more(at, Budget(seconds))
+
+
+def load(
+    data: Any, model: Model, recall: Recall, prove_zero: ProveZero, progress: Callable[[str], None], where: str
+) -> SymmetryGroup:
+    """The group that `to_dict` wrote, as if it had been derived here; its certificates are to be checked again."""
+
+    def more(group: SymmetryGroup) -> Callable[[Mapping[str, int]], Leftover]:
+        own: Any = group.ansatz
+        return functools.partial(
+            _later, functools.partial(_more, model, group.actions, own, prove_zero, progress), _SECONDS
+        )
+
+    return from_data(data, model, recall, more, where)
+
+
+_SECONDS = 60.0
+"""For fields that are asked for at other sizes, of a group that was read from a file."""
 
 
 def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress: Callable[[str], None]) -> bool:

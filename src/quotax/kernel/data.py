@@ -24,13 +24,22 @@ Claim = Callable[[Algebra], Mapping[str, Poly]]
 
 
 def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], prove: Prover) -> bool:
-    """Whether these steps prove the claim. `Refused` says which of them does not hold."""
+    """Whether these steps prove the claim. `Refused` says which of them does not hold, or cannot be read here.
+
+    Steps may come from a file, or have been found for another model: what has no meaning on this sheet proves nothing.
+    """
     proof = Proof(sheet, element, prove)
     proof.claim(claim(proof.algebra))
     reader = _Decoder(proof)
-    for step in steps:
-        proof.do(reader.step(step))
+    for number, step in enumerate(steps):
+        try:
+            proof.do(reader.step(step))
+        except _MEANINGLESS as error:
+            raise Refused(f"step {number} has no meaning here: {type(error).__name__} {error}") from error
     return proof.settled()
+
+
+_MEANINGLESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def encode(proof: Proof, steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -14,6 +15,7 @@ from quotax.derive.candidates import polynomial_fields
 from quotax.derive.candidates.polynomial_fields import Unknowns
 from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
+from quotax.errors import SymmetryError
 from quotax.interpret import symbolic_outputs, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.symmetry import Action
@@ -40,6 +42,36 @@ class FieldFamily:
     def at(self, theta: np.ndarray) -> np.ndarray:
         """The fields at a point, as residues."""
         return self.unknowns.fields(self.coefficients, theta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values: the fields for people, the coefficients of the ansatz for `from_dict`."""
+        rows = [{str(k): int(row[k]) for k in np.flatnonzero(row)} for row in self.coefficients]
+        return {
+            "name": self.name,
+            "sizes": dict(self.sizes),
+            "fields": [{str(symbol): str(value) for symbol, value in field.items()} for field in self.fields],
+            "coefficients": rows,
+            "certificate": self.certificate.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], model: Model, ansatz: polynomial_fields.Ansatz) -> FieldFamily:
+        """The family that `to_dict` wrote, for a model of the same parameters; refused where its fields differ."""
+        sizes = dict(data["sizes"])
+        basis = polynomial_fields.unknowns(model.trace(sizes), ansatz)
+        rows = np.zeros((len(data["coefficients"]), 0 if basis is None else basis.count), np.int64)
+        for row, own in zip(rows, data["coefficients"], strict=True):
+            row[[int(k) for k in own]] = list(own.values())
+        symbols = [symbol for spec in model.params for symbol in symbols_for(spec, sizes).reshape(-1)]
+        fields = []
+        for row in rows[: len(data["fields"])]:
+            numbers = None if basis is None else modular.rationals(row)
+            fields.append(polynomial_fields.as_sympy(basis, numbers, symbols) if basis and numbers else {})
+        said = [{str(symbol): str(value) for symbol, value in field.items()} for field in fields]
+        if basis is None or said != data["fields"]:
+            raise SymmetryError(f"the fields {data['name']!r} of the file are not those of its coefficients.")
+        certificate = Certificate.from_dict(data["certificate"])
+        return cls(data["name"], sizes, tuple(fields), certificate, basis, rows)
 
 
 @dataclass(frozen=True)

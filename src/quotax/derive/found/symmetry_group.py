@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,17 @@ from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol, dim
 from quotax.derive.found.flip_order import flip_order
 from quotax.derive.found.lie_algebra import Structure, structure
 from quotax.derive.points.vector_fields import dimensions, field_along
-from quotax.errors import SymmetryError
+from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
 from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
+from quotax.symmetry.plain import symmetry_data, text
 from quotax.tables import room, table, wrapped
 from quotax.trees import place
 
 Field = dict[sp.Symbol, sp.Expr]
+
+FORMAT, VERSION = "quotax symmetries", 1
+"""What files of symmetries begin with; a reader of one version reads that version."""
 
 _ACTION = 30
 """Columns of the table that actions have at least."""
@@ -52,6 +58,8 @@ class SymmetryGroup:
     ansatz: str = "affine"
     more: Callable[[Mapping[str, int]], Leftover] = field(default=_nothing_more, repr=False, compare=False)
     unsearched: tuple[str, ...] = ()
+    read_from: str = field(default="", compare=False)
+    """The file that its certificates were read from, until `recheck` has replayed them."""
 
     # --- families
 
@@ -96,6 +104,49 @@ class SymmetryGroup:
         """The certificate of a symmetry by name."""
         self[name]
         return next(c for s, c in (*self.proved, *self.discrete_proved) if s.name == name)
+
+    # --- as data
+
+    def recheck(self) -> SymmetryGroup:
+        """The group, every certificate checked again against the model; refused with the names of those that fail."""
+        failed = []
+        for symmetry, certificate in (*self.proved, *self.discrete_proved):
+            try:
+                certificate.recheck()
+            except QuotaxError as error:
+                failed.append(f"{symmetry.name}: {error}")
+        if failed:
+            source = f" of {self.read_from}" if self.read_from else ""
+            raise SymmetryError(
+                f"`found.recheck()`: these certificates{source} do not hold of {self.model.name} as it is now. "
+                "Derive its symmetries again. " + "; ".join(failed)
+            )
+        return replace(self, read_from="")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values: the model's declaration, families, actions, certificates with their steps."""
+        head = declared_data(self.model)
+        pairs = lambda found: [symmetry_data(s) | {"certificate": c.to_dict()} for s, c in found]
+        some = [(s, c) for s, c in self.unproved if isinstance(s, Symmetry)]
+        fields = [f.to_dict() for f, _ in self.unproved if isinstance(f, FieldFamily)]
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            **head,
+            "families": pairs(self.proved),
+            "discrete": pairs(self.discrete_proved),
+            "declared": [symmetry_data(s) for s in self.declared],
+            "fields": [f.to_dict() for f in self.unnamed],
+            "unproved": pairs(some),
+            "unproved fields": fields,
+            "unsearched": list(self.unsearched),
+            "ansatz": self.ansatz,
+            "sizes": [dict(sizes) for sizes in self.sizes],
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` to a file, which `qx.load_symmetries(path, model)` reads."""
+        Path(path).write_text(text(self.to_dict()) + "\n", encoding="utf-8")
 
     # --- fields and dimensions
 
@@ -195,6 +246,7 @@ class SymmetryGroup:
         head = ("name", "group", "action", "dimension", "certificate")
         rows = self._rows()
         after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
+        after += [f"read from {self.read_from}; `found.recheck()` replays the proofs"] if self.read_from else []
         if not rows:
             return "\n".join(map(wrapped, [f"{self.model.name}: no symmetry found.", *after]))
         space = max(room(head, rows, 2), _ACTION)
@@ -248,6 +300,14 @@ class SymmetryGroup:
     def __repr__(self) -> str:
         """As printed."""
         return str(self)
+
+
+def declared_data(model: Model) -> dict[str, Any]:
+    """What a model declares, as axes are written; tokens, masks and positive inputs say so."""
+    kinds = lambda spec: {"kind": spec.kind} | ({} if spec.below is None else {"below": spec.below})
+    plain = lambda spec: spec.axes_text if spec.kind == "real" else {"axes": spec.axes_text} | kinds(spec)
+    params, inputs = ({spec.name: plain(spec) for spec in specs} for specs in (model.params, model.inputs))
+    return {"model": model.name, "params": params, "inputs": inputs}
 
 
 def _escaped(text: str) -> str:
