@@ -22,6 +22,7 @@ from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
 from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
+from quotax.symmetry.merging import mapping
 from quotax.symmetry.plain import symmetry_data, text
 from quotax.tables import room, table, wrapped
 from quotax.trees import place
@@ -147,6 +148,18 @@ class SymmetryGroup:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `to_dict` to a file, which `qx.load_symmetries(path, model)` reads."""
         Path(path).write_text(text(self.to_dict()) + "\n", encoding="utf-8")
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The transforms that leave the function as it is, as JSON values for tools that merge them into weights.
+
+        For every family, which array is multiplied by what: along which dimension, from which side, by the element or
+        its inverse or transpose, one for each head or one for all: see `quotax.symmetry.merging`. Only what is proved.
+        """
+        families = []
+        for symmetry, certificate in (*self.proved, *self.discrete_proved):
+            own = mapping(symmetry.bind(self.model.params), self.model.params)
+            families.append(own | {"status": certificate.status, "scope": certificate.scope})
+        return {"format": "quotax transforms", "version": VERSION, **declared_data(self.model), "families": families}
 
     # --- fields and dimensions
 
