@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
-    from quotax.declare import Architecture, Mask, Network, Positive, Tokens, architecture
+    from quotax.declare import Architecture, Mask, ModelFile, Network, Positive, Tokens, architecture
     from quotax.derive import Audit, SymmetryGroup
     from quotax.errors import (
         ArchitectureError,
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from quotax.pipeline import (
         coverage,
         derive,
+        load,
         load_symmetries,
         quotient,
+        save,
         verify,
         verify_equivariance,
         verify_field,
@@ -64,12 +66,12 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "artifacts": "Certificate Witness",
-    "declare": "Architecture Mask Network Positive Tokens architecture",
+    "declare": "Architecture Mask ModelFile Network Positive Tokens architecture",
     "derive": "Audit SymmetryGroup",
     "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
     "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
     "geometry": "QuotientSpace",
-    "pipeline": "coverage derive load_symmetries quotient "
+    "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "sharpness": "average_sharpness compare gradient_norm horizontal profile sam sharpness spectrum trace",
     "symmetry": "GL ComplexScaling Diagonal O OFixingOnes PairScaling Permutation PositiveDiagonal PositiveScalar "
@@ -94,6 +96,7 @@ __all__ = [
     "Mask",
     "Positive",
     "MetricWarning",
+    "ModelFile",
     "Network",
     "O",
     "OFixingOnes",
@@ -120,10 +123,12 @@ __all__ = [
     "derive",
     "gradient_norm",
     "horizontal",
+    "load",
     "load_symmetries",
     "profile",
     "quotient",
     "sam",
+    "save",
     "sharpness",
     "spectrum",
     "trace",

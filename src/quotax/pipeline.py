@@ -25,9 +25,11 @@ from quotax.certify import (
 )
 from quotax.certify import coverage as coverage_of
 from quotax.certify.identities.equality import prove_equal
-from quotax.declare import Architecture, Network
-from quotax.derive import SymmetryGroup, completed, load
+from quotax.declare import Architecture, ModelFile, Network
+from quotax.declare.model_file import read, write
+from quotax.derive import SymmetryGroup, completed
 from quotax.derive import derive as derive_symmetries
+from quotax.derive import load as load_group
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
@@ -273,6 +275,60 @@ def derive(
     )
 
 
+def load(path: str | os.PathLike[str]) -> ModelFile:
+    r"""The model that a TOML file declares: `.architecture`, the `.symmetries` it states, and `.sizes`.
+
+    It has the axes of parameters and inputs, groups and actions, and the import path of the forward function:
+    `"package.module:function"`, or `"file.py:function"` for a file beside it. What it states is not proved by that:
+    `verify` does so. What does not fit is refused with the file's name and the line.
+
+    >>> import pathlib, tempfile, quotax as qx
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "net.py").write_text("def net(p, x):\n    return p['W2'] @ (p['W1'] @ x)")
+    >>> _ = (folder / "net.toml").write_text('''
+    ... [model]
+    ... forward = "net.py:net"
+    ... [params]
+    ... W1 = "h x"
+    ... W2 = "y h"
+    ... [inputs]
+    ... x = "x"
+    ... [[symmetry]]
+    ... name = "linear h"
+    ... group = {kind = "GL", axis = "h"}
+    ... action = {W1 = "g @ W1", W2 = "W2 @ inv(g)"}''')
+    >>> net, (linear,), sizes = qx.load(folder / "net.toml")
+    >>> qx.verify(net, linear).status
+    'proved'
+    """
+    return read(path)
+
+
+def save(
+    path: str | os.PathLike[str],
+    model: Architecture | Network | SymmetryGroup,
+    symmetries: Symmetry | Iterable[Symmetry] = (),
+    *,
+    forward: str | None = None,
+) -> None:
+    """Write a model to the TOML file that `load` reads, with symmetries.
+
+    Of a derived group, its own are written; of a network, its sizes too.
+    `forward` says where the function is, if it should not be named by the module or file it was defined in.
+    """
+    given = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
+    sizes: Mapping[str, int] = {}
+    if isinstance(model, SymmetryGroup):
+        given = [*model.declared, *model.families, *model.discrete, *given]
+        owner: Any = model.model
+    elif isinstance(model, Network):
+        owner, sizes = model.architecture, model.sizes
+    else:
+        owner = model
+    _check_architecture(owner, "save")
+    write(path, owner, given, sizes, forward)
+
+
 def load_symmetries(path: str | os.PathLike[str], model: Architecture | Network) -> SymmetryGroup:
     """The symmetries that `found.save(path)` wrote, for a model that declares the same parameters and inputs.
 
@@ -298,7 +354,7 @@ def load_symmetries(path: str | os.PathLike[str], model: Architecture | Network)
         raise SymmetryError(f"`load_symmetries({where!r}, ...)`: {error.strerror or error}.") from None
     except ValueError as error:
         raise SymmetryError(f"`load_symmetries({where!r}, ...)`: it is not JSON: {error}.") from None
-    return load(data, model, recalled, _prove_zero, functools.partial(_told, Teller(None)), where)
+    return load_group(data, model, recalled, _prove_zero, functools.partial(_told, Teller(None)), where)
 
 
 def _told(tell: Teller, line: str) -> None:

@@ -1,7 +1,8 @@
-"""Declaring models: axes, sizes, initialisation."""
+"""Declaring models: axes, sizes, initialisation, and the same as files."""
 
 from quotax.declare.architecture import Architecture, architecture
 from quotax.declare.axes import Mask, Positive, Tokens
+from quotax.declare.model_file import ModelFile
 from quotax.declare.network import Network
 
-__all__ = ["Architecture", "Mask", "Network", "Positive", "Tokens", "architecture"]
+__all__ = ["Architecture", "Mask", "ModelFile", "Network", "Positive", "Tokens", "architecture"]

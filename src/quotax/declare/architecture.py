@@ -169,11 +169,11 @@ class Architecture:
         def declaration() -> tuple[Any, ...]:
             return parts
 
-        declaration.__module__, declaration.__qualname__ = self.function.__module__, f"{self._path}.declaration"
+        declaration.__module__, declaration.__qualname__ = self.function.__module__, f"{self.place}.declaration"
         return declaration
 
     @property
-    def _path(self) -> str | None:
+    def place(self) -> str | None:
         """Where this architecture stands in the module of its function: under its name, or another."""
         module = getattr(self.function, "__module__", None) or ""
         own = getattr(self.function, "__qualname__", "")
@@ -184,9 +184,9 @@ class Architecture:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By reference where it stands in its module, as functions are kept; else by what made it."""
-        if self._path:
+        if self.place:
             return _declared, (self.declaration,)
-        return Architecture, (self.function, self.params, self.inputs, self.init)
+        return Architecture, (self.function, self.params, self.inputs, self.init), {"name": self.name}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Architecture:
         """Itself, as a function is: nothing of it changes."""

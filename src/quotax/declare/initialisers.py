@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -34,7 +35,18 @@ def ones(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
 
 def constant(value: float) -> Initialiser:
     """One number everywhere."""
-    return lambda key, shape, dtype: jnp.full(shape, value, dtype)
+    return functools.partial(_full, value)
+
+
+def _full(value: float, key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    return jnp.full(shape, value, dtype)
+
+
+def constant_of(initialise: Initialiser) -> float | None:
+    """The number that an initialiser puts everywhere, if it is of that kind."""
+    if isinstance(initialise, functools.partial) and initialise.func is _full:
+        return initialise.args[0]
+    return None
 
 
 def lecun_normal(fan_in: int) -> Initialiser:
