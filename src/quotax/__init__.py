@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "artifacts": "Certificate Witness",
+    "checkpoints": "",
     "declare": "Architecture Mask ModelFile Network Positive Tokens architecture",
     "derive": "Audit SymmetryGroup",
     "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
