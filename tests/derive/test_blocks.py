@@ -6,8 +6,11 @@ import pytest
 
 import quotax as qx
 from derive.blocks import BLOCKS, llama
+from derive.fused import FUSED
 
-blocks = [pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in BLOCKS]
+blocks = [
+    pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in (*BLOCKS, *FUSED)
+]
 
 
 @pytest.mark.parametrize("block", blocks)

@@ -51,7 +51,7 @@ def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -
 def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any, *others: Any) -> Any:
     rest = iter(others)
     inputs = [p[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
-    own = {spec.name.split("/")[0] for spec in model.params}
+    own = {whole_name(spec).split("/")[0] for spec in model.params}
     found = forward({key: value for key, value in p.items() if key in own}, *inputs)
     _check_shape(model, output, jnp.shape(found), jnp.shape(p[PROBE]), None)
     return jnp.sum(p[PROBE] * found)
