@@ -137,7 +137,7 @@ def test_outputs_do_not_change_along_a_fused_orbit(derived):
 
 def test_gates_are_named_in_what_is_found(derived):
     found = derived(gate_up)
-    assert "gate_up.up -> g @ gate_up.up, down -> down @ inv(g)" in str(found)
+    assert "gate_up.up -> g @ gate_up.up, down -> down @ inv(g)" in str(found.families[0])
     assert sum(found.dimension(d=4096, f=11_008).values()) == 11_008
 
 
