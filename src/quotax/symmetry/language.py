@@ -83,7 +83,10 @@ def _parsed(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, own
 
 def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> tuple[Entry, ...]:
     """The entries of `key: text`: one, or one for each part of a fused array that it speaks of as a whole."""
-    said = lambda name: re.search(rf"(?<![\w/.]){re.escape(name)}(?!\w|/[A-Za-z_]|\.(?!T\b))", f"{key} {text}")
+    end = r"(?!\w|/[A-Za-z_]|\.(?!T\b))"
+    said = lambda name: (
+        re.search(rf"(?<![\w/.]){re.escape(written(name))}{end}", text) or name == key.split("[")[0].strip()
+    )
     wholes = {name: own for name, own in groups(specs).items() if own[0].cuts and said(name)}
     if not wholes:
         return (_parsed(key, text, specs, group, owner),)

@@ -14,6 +14,7 @@ from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
 from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.ladder import certify
 from quotax.errors import ArchitectureError
+from quotax.parts import whole_name
 from quotax.symmetry import Action
 
 PROBE = "probe"

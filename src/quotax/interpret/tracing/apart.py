@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import ArraySpec, Cut
@@ -572,7 +573,7 @@ def _numbers(value: Any) -> np.ndarray | None:
     """An array of integers as it is known while tracing, or None."""
     if isinstance(value, Positions):
         return value.known
-    if isinstance(value, (Concatenation, jax.core.Tracer)) or not jnp.issubdtype(jnp.result_type(value), jnp.integer):
+    if isinstance(value, (Concatenation, Tracer)) or not jnp.issubdtype(jnp.result_type(value), jnp.integer):
         return None
     return np.asarray(value).astype(object) if np.size(value) <= _MOST else None
 
