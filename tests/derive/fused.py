@@ -147,6 +147,13 @@ gate_up_in_turns = gated("f*2 d", lambda z: (z[..., ::2], z[..., 1::2]))
 gate_up_reshaped = gated("f*2 d", lambda z: jnp.moveaxis(z.reshape(z.shape[0], -1, 2), -1, 0))
 
 
+@qx.architecture(params={"gate": "f d", "up": "f d", "down": "d f"}, inputs={"x": "t d"})
+def fused_by_the_model(p, x):
+    """Two arrays that the model multiplies as one."""
+    gate, up = jnp.split(x @ jnp.concatenate([p["gate"], p["up"]]).T, 2, -1)
+    return (jax.nn.silu(gate) * up) @ p["down"].T
+
+
 def rms_norm(z, gain):
     return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + 1e-6) * gain
 
@@ -222,6 +229,7 @@ FUSED = [
     Block("gru, fused", gru, ((CELL_A, 4), (CELL_B, 6)), slow=True),
     Block("lstm, fused", fused_lstm, ((CELL_A, 0), (CELL_B, 0)), slow=True),
     Block("gate_up", gate_up, ((GATED_A, 3), (GATED_B, 5))),
+    Block("gate_up, fused by the model", fused_by_the_model, ((GATED_A, 3), (GATED_B, 5))),
     Block("gate_up, in turns", gate_up_in_turns, ((GATED_A, 3), (GATED_B, 5))),
     Block(
         "decoder, fused",

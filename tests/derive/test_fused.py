@@ -86,6 +86,14 @@ def test_the_whole_array_may_be_named_where_all_parts_move_alike():
     })).scope == "every width"  # fmt: skip
 
 
+def test_equivariance_is_about_parts_too():
+    turn = {"gate_up": "gate_up @ g.T", "down": "g @ down", "x": "x @ g.T", "probe": "probe @ g.T"}
+    rotation = lambda action: qx.Symmetry("turn", qx.O("d"), action)
+    assert qx.verify_equivariance(gate_up, rotation(turn), output="t d").scope == "every width"
+    parts = {"gate_up.gate": "gate_up.gate @ g.T"} | {key: turn[key] for key in ("down", "x", "probe")}
+    assert qx.verify_equivariance(gate_up, rotation(parts), output="t d").status == "refuted"
+
+
 def test_parts_that_are_none_are_refused():
     with pytest.raises(qx.SymmetryError, match=r"f/z.q.* is no parameter"):
         qx.verify(gpt2, qx.Symmetry("s", qx.O("k"), {"f/z.q": "g @ f/z.q"}))

@@ -91,6 +91,24 @@ SEPARATE = {
     "running": (lambda p, x: jnp.split(jnp.cumsum(x @ p["W"], 0), 2, -1), {"W": "d 2*k"}),
     "chosen": (lambda p, x: jnp.split(jnp.where(x @ p["W"] > 0, x @ p["W"], 0.1), 2, -1), {"W": "d 2*k"}),
     "dynamic": (lambda p, x: jax.lax.dynamic_slice_in_dim(x @ p["W"], 3, 3, 1), {"W": "d 2*k"}),
+    "fused here": (
+        lambda p, x: jnp.split(x @ jnp.concatenate([p["q"], p["k"]], 1), [3], -1),
+        {"q": "d k", "k": "d h"},
+    ),
+    "stacked here": (
+        lambda p, x: jnp.einsum("td,sdk->stk", x, jnp.stack([p["q"], p["k"]]))[1],
+        {"q": "d k", "k": "d k"},
+    ),
+    "fused in a loop": (
+        lambda p, x: jax.lax.scan(
+            lambda s, r: (jnp.split(jnp.concatenate([p["q"], p["k"]]) @ (r + s), 2)[0].sum(), r), 0.0, x
+        )[0],
+        {"q": "k d", "k": "k d"},
+    ),
+    "fused and padded": (
+        lambda p, x: (x @ jnp.concatenate([p["q"], jnp.zeros((5, 2))], 1))[:, :3],
+        {"q": "d k"},
+    ),
     "convolution": (
         lambda p, x: jnp.split(jax.lax.conv(x[None], p["K"], (1,), "SAME"), 2, 1),
         {"K": "2*k t 3"},
@@ -151,6 +169,24 @@ MOVES = {
     "flip": lambda z: z[::-1],
     "running": lambda z: jnp.cumsum(z, -1),
 }
+
+
+def test_what_is_made_of_inputs_stays_as_it_was():
+    def turned(p, x):
+        a, b = jnp.split(x @ p["W"], 2, -1)
+        return jnp.concatenate([-b, a], -1) + jnp.concatenate([p["u"], x[0, :3]])
+
+    (specs, closed) = _plainly(turned, {"W": "d f", "u": "k"}, {"d": 5, "f": 6, "k": 3})
+    assert program_of_parts(closed, specs, {"d": 5, "f": 6, "k": 3}) is closed
+
+
+def _plainly(function, params, sizes):
+    specs = tuple(spec for array in parse_arrays(params) for spec in array.parts)
+    arrays = [jnp.ones(spec.shape(sizes)) for spec in specs]
+    names = [spec.name for spec in specs]
+    return specs, jax.make_jaxpr(lambda *a: function(dict(zip(names, a[:-1], strict=True)), a[-1]))(
+        *arrays, jnp.ones((4, 5))
+    )
 
 
 @given(st.sampled_from(LAYOUTS), st.lists(st.sampled_from(sorted(MOVES)), min_size=1, max_size=5))

@@ -1,10 +1,13 @@
 r"""A trace of whole arrays as a trace of their parts: what is done to all is done to each, and what takes one takes it.
 
 A fused array is its parts along an axis, and most operations go through: $f([a, b]) = [f(a), f(b)]$ entry by entry,
-$x [A, B] = [x A, x B]$, $[x, y] \binom{A}{B} = x A + y B$, and a reshape that keeps the parts whole is a reshape of
-each. A `split`, a `slice` or an index at the parts' borders then gives a part back as if it had never been with the
-others. So the program is run again on values of which some are *joined*: a list of parts, and how they lie in their
+$x [A, B] = [x A, x B]$, $[x, y] \binom{A}{B} = x A + y B$, and a reshape that keeps the parts whole is one of each.
+A `split`, a `slice` or an index at the parts' borders then gives a part back as if it had never been with the others.
+So the program is run again on values of which some are a `Concatenation`: a list of parts, and how they lie in their
 axis. Where an operation mixes parts, or nothing is known of it, they are concatenated and it runs as it was.
+
+Parameters may also be fused by the model itself, `x @ concatenate([Q, K, V])`: what it concatenates of parameters
+alone, no input among it, is a list of parts from there on.
 
 Every rule is an identity of arrays at these sizes, symbols or not, and knows no model. Sizes are compared with `==`,
 which holds of symbols only where it holds for every size; what is not known to fit is concatenated.
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +30,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from quotax.artifacts import ArraySpec, Cut
 from quotax.elementwise import FUNCTIONS
 from quotax.interpret.tracing.provenance import written_at
-from quotax.jaxprs import CALLS, IDENTITIES, as_closed
+from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare
 from quotax.parts import groups, layout
 
 _MOST = 64
@@ -94,8 +98,16 @@ class Operation:
 
 
 def program_of_parts(closed: ClosedJaxpr, specs: Sequence[ArraySpec], sizes: Mapping[str, Any]) -> ClosedJaxpr:
-    """The program whose first arguments are the arrays of `specs`, where those of `closed` are the arrays they make."""
+    """The program whose first arguments are the arrays of `specs`, where those of `closed` are the arrays they make.
+
+    A program that fuses nothing is returned as it is.
+    """
     own = groups(specs)
+    fused, apart = set(), set()
+    kinds = [_WEIGHT if i < len(own) else _DATA for i in range(len(closed.jaxpr.invars))]
+    _fusions(closed.jaxpr, kinds, fused, apart)
+    if not (fused - apart or any(spec.cuts for spec in specs)):
+        return closed
     kinds = [v.aval.dtype for v, members in zip(closed.jaxpr.invars, own.values(), strict=False) for _ in members]
     parts = [jax.ShapeDtypeStruct(spec.shape(sizes), kind) for spec, kind in zip(specs, kinds, strict=True)]
     rest = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(own) :]]
@@ -105,7 +117,48 @@ def program_of_parts(closed: ClosedJaxpr, specs: Sequence[ArraySpec], sizes: Map
         wholes = [_made([(spec.cuts, next(given)) for spec in members], sizes) for members in own.values()]
         return [whole(value) for value in _run(closed.jaxpr, closed.consts, [*wholes, *given])]
 
-    return jax.make_jaxpr(run)(*parts, *rest)
+    token = _FUSED.set(frozenset(fused - apart))
+    try:
+        return jax.make_jaxpr(run)(*parts, *rest)
+    finally:
+        _FUSED.reset(token)
+
+
+_CONSTANT, _WEIGHT, _DATA = range(3)
+"""What a value is made of, at most: constants, parameters, inputs."""
+
+_FUSED: ContextVar[frozenset[int]] = ContextVar("fused", default=frozenset())
+"""The equations, by `id`, that concatenate parameters, in the program that is run."""
+
+
+def _fusions(jaxpr: Jaxpr, kinds: Sequence[int], fused: set[int], apart: set[int]) -> list[int]:
+    """The kinds of the outputs; `fused` and `apart` collect concatenations of parameters alone and all others."""
+    known = dict.fromkeys(jaxpr.constvars, _CONSTANT) | dict(zip(jaxpr.invars, kinds, strict=True))
+    read = lambda atom: _CONSTANT if isinstance(atom, Literal) else known[atom]
+    for equation in jaxpr.eqns:
+        name, own = equation.primitive.name, [read(atom) for atom in equation.invars]
+        most = max(own, default=_CONSTANT)
+        made = [most] * len(equation.outvars)
+        if name in CALLS:
+            made = _fusions(bare(equation.params[CALLS[name]]), own, fused, apart)
+        elif name == "scan":
+            held, carried = equation.params["num_consts"], equation.params["num_carry"]
+            own[held : held + carried] = [_DATA] * carried
+            made = _fusions(bare(equation.params["jaxpr"]), own, fused, apart)
+            made[:carried] = [_DATA] * carried
+        elif name in ("concatenate", "stack"):
+            (fused if most == _WEIGHT and len(own) > 1 else apart).add(id(equation))
+        known.update(zip(equation.outvars, made, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _fused(operation: Operation, arguments: Sequence[Any]) -> list[Any]:
+    """Parameters that the model concatenates or stacks, as the parts of one value."""
+    axis = operation.params["axis" if operation.name == "stack" else "dimension"]
+    if operation.name == "stack":
+        arguments = [_apply(lambda a: jnp.expand_dims(a, axis), a) for a in arguments]
+    lengths = tuple(_shape(a)[axis] for a in arguments)
+    return [Concatenation((), axis, 1, lengths, 1, ()).like(arguments, axis)]
 
 
 def _made(members: Sequence[tuple[tuple[Cut, ...], Any]], sizes: Mapping[str, Any]) -> Any:
@@ -234,8 +287,9 @@ def _run(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[
     values.update(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
     for equation in jaxpr.eqns:
+        operation, given = Operation(equation.primitive, equation.params), [read(atom) for atom in equation.invars]
         with written_at(equation):
-            made = step(Operation(equation.primitive, equation.params), [read(atom) for atom in equation.invars])
+            made = _fused(operation, given) if id(equation) in _FUSED.get() else step(operation, given)
         values.update(zip(equation.outvars, made, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
@@ -245,7 +299,8 @@ def step(operation: Operation, arguments: Sequence[Any]) -> list[Any]:
     if operation.name in CALLS:
         body = as_closed(operation.params[CALLS[operation.name]])
         return _run(body.jaxpr, body.consts, arguments)
-    if any(isinstance(a, Concatenation) for a in arguments):
+    looks = operation.name == "scan" and bool(_FUSED.get())  # its body may concatenate parameters
+    if looks or any(isinstance(a, Concatenation) for a in arguments):
         rule = _RULES.get(operation.name)
         made = rule(operation, list(arguments)) if rule is not None else None
         if made is not None:

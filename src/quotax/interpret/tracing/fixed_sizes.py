@@ -47,8 +47,7 @@ def trace(
                 f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
-        if any(spec.cuts for spec in params):
-            closed = program_of_parts(closed, params, sizes)
+        closed = program_of_parts(closed, params, sizes)
     return Trace(closed, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs))
 
 

@@ -72,8 +72,7 @@ def open_trace(
         with jax.enable_x64(True), watch:
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
-                if any(spec.cuts for spec in params):
-                    closed = program_of_parts(closed, params, dims)
+                closed = program_of_parts(closed, params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
                 raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
