@@ -15,16 +15,39 @@ AxisFactor = str | int
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Where a part lies in the array that holds it: an axis is `before * (pieces one after another) * after`.
+
+    Attributes:
+        axis: the array's axis, counted from its end.
+        pieces: what every part has of the axis, a product of factors each; the empty product is one.
+        index: which of them this part is.
+        before: what runs slower than the parts along the axis: heads, in `head*3*k`.
+        after: what runs faster: heads and their columns, in `3*head*k`.
+        stacked: the parts lie along an axis of its own, which they do not have.
+    """
+
+    axis: int
+    pieces: tuple[tuple[AxisFactor, ...], ...]
+    index: int
+    before: tuple[AxisFactor, ...] = ()
+    after: tuple[AxisFactor, ...] = ()
+    stacked: bool = False
+
+
+@dataclass(frozen=True)
 class ArraySpec:
     """Name and axes of one array; each axis is a product of factors (`head*k` fuses two).
 
-    `kind` and `below` matter for inputs only: what an input may be decides which symmetries exist.
+    `kind` and `below` matter for inputs only: what an input may be decides which symmetries exist. `cuts` says where
+    the array lies in the one that the user declared and passes, if it is a part of one: the outermost cut first.
     """
 
     name: str
     axes: tuple[tuple[AxisFactor, ...], ...]
     kind: Literal["real", "positive", "tokens", "mask"] = "real"
     below: AxisFactor | None = None
+    cuts: tuple[Cut, ...] = ()
 
     @property
     def discrete(self) -> bool:

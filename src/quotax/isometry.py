@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -25,7 +26,6 @@ from quotax.geometry.metrics.measured import Defect, defects
 from quotax.geometry.metrics.metric import Metric
 from quotax.lower import lower_action
 from quotax.symmetry import Action, Family
-from quotax.trees import nest
 
 _LARGEST = 4000
 """Networks with more parameters are compared at smaller sizes."""
@@ -48,7 +48,8 @@ def certify_isometry(
     claim = f"the metric {metric!r} is invariant under {', '.join(family.name for family in families) or 'nothing'}"
     core, model, steps = chosen.core, architecture, [*chosen.absorbing]
     if chosen.absorbed is not None:
-        kept = tuple(spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
+        own = (spec for spec in architecture.params if spec.name not in chosen.absorbed.gains)
+        kept = tuple(replace(spec, cuts=()) for spec in own)
         model = FunctionModel(architecture.name, lambda p: p, kept)
     if core.unsettled:
         steps += [f"{name}: no canonical representative, {why}" for name, why in core.unsettled.items()]
@@ -70,7 +71,7 @@ def certify_isometry(
 
 def _euclidean(model: Model, action: Action, **settings: Any) -> Certificate:
     """The claim of a sum of squares, on the arrays that the action names: the others add the same on both sides."""
-    kept = tuple(spec for spec in model.params if spec.name in action.named)
+    kept = tuple(replace(spec, cuts=()) for spec in model.params if spec.name in action.named)
     return certify_metric(FunctionModel(model.name, lambda p: p, kept), action, "euclidean", **settings)
 
 
@@ -133,12 +134,12 @@ def _witness(defect: Defect, network: Network) -> Witness:
     moved = {name: np.asarray(array) for name, array in there.items()}
     return Witness(
         network.sizes,
-        nest(plain),
+        network.tree(plain),
         np.asarray(defect.element),
         {},
         np.asarray(defect.before),
         np.asarray(defect.after),
-        nest(moved),
+        network.tree(moved),
     )
 
 

@@ -6,8 +6,11 @@ import pytest
 
 import quotax as qx
 from derive.blocks import BLOCKS, llama
+from derive.fused import FUSED
 
-blocks = [pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in BLOCKS]
+blocks = [
+    pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in (*BLOCKS, *FUSED)
+]
 
 
 @pytest.mark.parametrize("block", blocks)
@@ -21,7 +24,7 @@ def test_everything_that_is_flat_is_found_and_proved(block, derived):
         assert (audit.flat, audit.surplus) == (flat, 0), str(audit)
 
 
-@pytest.mark.parametrize("block", blocks)
+@pytest.mark.parametrize("block", [block for block in blocks if block.id != "decoder, fused"])  # in test_fused.py
 def test_a_family_with_one_line_less_is_refuted(block, derived):
     """Lines of an action are needed, the first and the last: without one of them the function changes."""
     for family in derived(block.model):

@@ -141,12 +141,6 @@ def test_the_flip_of_a_cell_is_refuted_for_its_twin(name, derived):
     assert qx.verify(twin, flip).status == "refuted"
 
 
-def test_gates_in_one_array_are_not_flipped_apart(derived):
-    """The language has signs for whole axes: a permutation is stated, a flip of one gate's rows is not."""
-    found = derived(gated_models.fused_lstm)
-    assert [s.name for s in found.discrete] == ["permute h"]
-
-
 def test_odd_layers_on_a_stream_are_flipped_on_both_axes(derived):
     found = derived(gated_models.odd_skip())
     assert [str(s.group) for s in flips(found)] == ["Z2^d", "Z2^f"]

@@ -27,8 +27,8 @@ from quotax.compiling import QUICK
 from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
+from quotax.parts import tree
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed
-from quotax.trees import nest
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""
@@ -189,12 +189,12 @@ def _numbers(outputs: Any) -> list[np.ndarray]:
 def _witness(trace: Trace, sample: dict[str, Any], before: list[np.ndarray], after: list[np.ndarray]) -> Witness:
     return Witness(
         sizes=dict(trace.sizes),
-        params=nest({name: _floats(a) for name, a in sample["params"].items()}),
+        params=tree(trace.params, {name: _floats(a) for name, a in sample["params"].items()}, trace.sizes),
         element=_floats(sample["g"]),
         inputs={spec.name: sample["inputs"][spec.name] for spec in trace.inputs},
         output=jax.tree.unflatten(trace.out_tree, before),
         transformed_output=jax.tree.unflatten(trace.out_tree, after),
-        transformed_params=nest({name: _floats(a) for name, a in sample["moved"].items()}),
+        transformed_params=tree(trace.params, {name: _floats(a) for name, a in sample["moved"].items()}, trace.sizes),
     )
 
 

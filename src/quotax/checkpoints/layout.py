@@ -17,7 +17,6 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec
 from quotax.errors import ParameterError
-from quotax.trees import nest
 
 _LAYER = "{i}"
 
@@ -42,6 +41,14 @@ class SizedNetwork(Protocol):
 
     def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
         """The arrays by name, refused when they do not fit."""
+        ...
+
+    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Parts of arrays that hold several, by name."""
+        ...
+
+    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Arrays by name as the user's tree."""
         ...
 
 
@@ -151,11 +158,12 @@ class Layout:
         for copy, of in self._copies(stored):
             if not np.array_equal(stored[copy], stored[of]):
                 raise ParameterError(f"`checkpoints`: {copy!r} differs from {of!r}, which {self.name} ties it to.")
-        return nest({name: arrays[name] for name in specs})
+        return network.tree({name: arrays[name] for name in specs})
 
     def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, np.ndarray]:
         """The stored arrays with these parameters in them, in the types they had; buffers stay as they are."""
-        flat = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
+        given = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
+        flat = network.taken_apart(given)
         specs = {spec.name: spec for spec in network.architecture.params}
         out = {key: np.asarray(array) for key, array in stored.items()}
         applied = self._applied(stored, network)

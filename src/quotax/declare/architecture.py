@@ -12,7 +12,8 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, OpenTrace, Trace
-from quotax.declare.axes import parse_inputs, parse_params
+from quotax.declare.axes import parse_arrays, parse_inputs
+from quotax.declare.fused_axes import DeclaredArray
 from quotax.declare.initialisers import Initialiser, check_overrides
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError
@@ -24,16 +25,21 @@ def architecture(
     inputs: Mapping[str, Any],
     *,
     init: Mapping[str, Initialiser | float] | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Architecture]:
     """Declare a model: `params` and `inputs` name the axes of what the decorated function takes.
 
     Args:
         params: name -> blank-separated axes; `""` is a scalar, an integer token a fixed size, `head*k` one array
-            dimension that fuses two axes. Dicts nest, and nested names join with `/`.
+            dimension that fuses two axes, `3*head*k` one that holds three arrays (so does `head*3*k`, where they take
+            turns), `(head+2*group)*k` one that holds three of unequal sizes. Dicts nest, and nested names join with
+            `/`.
         inputs: the same for the arguments after the parameters, in their order. A string is a real array,
             `Tokens("t", below="vocab")` an array of integers, `Mask("t")` an array of zeros and ones,
             `Positive("c")` one of positive numbers.
         init: initialisers `(key, shape, dtype) -> array`, or numbers, for parameters that should not start as usual.
+        parts: names for what such an array holds, `{"c_attn/w": "q k v"}`: symmetries then speak of `c_attn/w.q`; of
+            `c_attn/w.0` without. An axis of its own, as in `"3 d k"`, holds arrays only if they are named.
 
     The function may take a keyword-only argument `sizes` and receives the axis sizes as a dict: for a fused
     axis, whose factors no array shape shows.
@@ -45,13 +51,13 @@ def architecture(
     >>> mlp
     Architecture mlp(W1: h x, b1: h, W2: y h; x: x)
     """
-    specs, input_specs = parse_params(params), parse_inputs(inputs)
-    overrides = check_overrides(init, specs)
+    arrays, input_specs = parse_arrays(params, parts), parse_inputs(inputs)
+    overrides = check_overrides(init, arrays)
 
     def declare(function: Callable[..., Any]) -> Architecture:
         if not callable(function):
             raise ArchitectureError(f"`architecture` decorates a function of (params, *inputs), got {function!r}.")
-        return Architecture(function, specs, input_specs, overrides)
+        return Architecture(function, arrays, input_specs, overrides)
 
     return declare
 
@@ -62,13 +68,14 @@ class Architecture:
     def __init__(
         self,
         function: Callable[..., Any],
-        params: tuple[ArraySpec, ...],
+        arrays: tuple[DeclaredArray, ...],
         inputs: tuple[ArraySpec, ...],
         init: Mapping[str, Initialiser],
     ) -> None:
         """Keep the declaration; nothing is traced yet."""
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        self.params = params
+        self.arrays = arrays
+        self.params = tuple(spec for array in arrays for spec in array.parts)
         self.inputs = inputs
         self.init = dict(init)
         self._takes_sizes = _check_signature(function, self.name, inputs)
@@ -125,7 +132,7 @@ class Architecture:
         """The outputs at these sizes, as SymPy expressions of the parameters and inputs.
 
         A scalar output is an expression, an array a `sympy.Array`, several outputs the pytree that the function
-        returns. Entry `(i, j)` of parameter `W` is the symbol named `W[i,j]`: see `symbols`.
+        returns. Entry `(i, j)` of parameter `W` is the symbol named `W[i,j]`, of its part q `W.q[i,j]`: see `symbols`.
         """
         import jax
 
@@ -164,7 +171,7 @@ class Architecture:
         The decorated function itself is not found by its name, where the architecture stands. cloudpickle keeps this
         one by value where it keeps functions by value, and with it what it returns.
         """
-        parts = (self.function, self.params, self.inputs, self.init)
+        parts = (self.function, self.arrays, self.inputs, self.init)
 
         def declaration() -> tuple[Any, ...]:
             return parts
@@ -186,7 +193,7 @@ class Architecture:
         """By reference where it stands in its module, as functions are kept; else by what made it."""
         if self.place:
             return _declared, (self.declaration,)
-        return Architecture, (self.function, self.params, self.inputs, self.init), {"name": self.name}
+        return Architecture, (self.function, self.arrays, self.inputs, self.init), {"name": self.name}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Architecture:
         """Itself, as a function is: nothing of it changes."""
@@ -194,7 +201,7 @@ class Architecture:
 
     def __repr__(self) -> str:
         """The declaration on one line."""
-        params = ", ".join(f"{s.name}: {s.axes_text}".rstrip() for s in self.params)
+        params = ", ".join(f"{a.name}: {a.axes_text}".rstrip() for a in self.arrays)
         inputs = ", ".join(f"{s.name}: {s.axes_text}{_kind_text(s.kind, s.below)}".rstrip() for s in self.inputs)
         return f"Architecture {self.name}({params}; {inputs})"
 

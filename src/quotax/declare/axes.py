@@ -1,4 +1,7 @@
-"""The axis notation: `"h x"`, `""` for a scalar, `"o c 3 3"` with fixed sizes, `"head*k x"` fusing two axes."""
+"""The axis notation: `"h x"`, `""` for a scalar, `"o c 3 3"` with fixed sizes, `"head*k x"` fusing two axes.
+
+Axes of parameters may also be sums, which `fused_axes` reads.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quotax.artifacts import ArraySpec, AxisFactor
+from quotax.declare.fused_axes import DeclaredArray, declared_array
 from quotax.errors import ArchitectureError
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -19,11 +23,17 @@ def parse_axes(text: object, *, owner: str) -> tuple[tuple[AxisFactor, ...], ...
     >>> parse_axes("head*k 3", owner="params['W']")
     (('head', 'k'), (3,))
     """
+    text = checked_text(text, owner)
+    return tuple(_parse_axis(token, text, owner) for token in text.split())
+
+
+def checked_text(text: object, owner: str) -> str:
+    """The text that names axes, if it is one."""
     if not isinstance(text, str):
         raise ArchitectureError(
             f"{owner} must be a string of blank-separated axes such as 'h x' ('' for a scalar), got {text!r}."
         )
-    return tuple(_parse_axis(token, text, owner) for token in text.split())
+    return text
 
 
 def _parse_axis(token: str, text: str, owner: str) -> tuple[AxisFactor, ...]:
@@ -68,16 +78,51 @@ class Positive:
 
 
 def parse_params(tree: object) -> tuple[ArraySpec, ...]:
-    """The parameters of a declaration, nested names joined with `/`."""
+    """The arrays of a declaration as every stage sees them: fused ones by their parts."""
+    return tuple(spec for array in parse_arrays(tree) for spec in array.parts)
+
+
+def parse_arrays(tree: object, parts: object = None) -> tuple[DeclaredArray, ...]:
+    """The arrays of a declaration, nested names joined with `/`; `parts` names what fused ones hold."""
     if not isinstance(tree, Mapping) or not tree:
         raise ArchitectureError(
             f"`architecture`: params must be a non-empty dict of name -> axes such as {{'W': 'h x'}}, got {tree!r}."
         )
-    return tuple(_walk_params(tree, ""))
+    labels = _labels(parts)
+    arrays = tuple(_walk_params(tree, "", labels))
+    unknown = [name for name in labels if name not in {array.name for array in arrays}]
+    if unknown:
+        raise ArchitectureError(
+            f"`architecture`: parts names {unknown[0]!r}, which is no parameter; "
+            f"they are {', '.join(array.name for array in arrays)}."
+        )
+    return arrays
 
 
-def _walk_params(tree: Mapping[Any, Any], prefix: str) -> list[ArraySpec]:
-    specs: list[ArraySpec] = []
+def _labels(parts: object) -> dict[str, tuple[str, ...]]:
+    """The names of parts, by array."""
+    if parts is None:
+        return {}
+    if not isinstance(parts, Mapping):
+        raise ArchitectureError(
+            f"`architecture`: parts must be a dict of parameter name -> names of its parts, as in "
+            f"{{'c_attn/w': 'q k v'}}, got {parts!r}."
+        )
+    found = {}
+    for name, text in parts.items():
+        labels = tuple(text.split()) if isinstance(text, str) else ()
+        fit = len(labels) > 1 and len(set(labels)) == len(labels) and "T" not in labels
+        if not fit or not all(re.fullmatch(r"\w+", label) for label in labels):
+            raise ArchitectureError(
+                f"`architecture`: parts[{name!r}] must be two or more blank-separated names, each once and none of "
+                f"them T, as in 'q k v', got {text!r}."
+            )
+        found[name] = labels
+    return found
+
+
+def _walk_params(tree: Mapping[Any, Any], prefix: str, labels: Mapping[str, tuple[str, ...]]) -> list[DeclaredArray]:
+    arrays: list[DeclaredArray] = []
     for key, value in tree.items():
         if not isinstance(key, str) or not re.fullmatch(r"\w+", key):
             raise ArchitectureError(
@@ -89,11 +134,11 @@ def _walk_params(tree: Mapping[Any, Any], prefix: str) -> list[ArraySpec]:
                 raise ArchitectureError(
                     f"`architecture`: params[{prefix + key!r}] is an empty dict; give it arrays or drop it."
                 )
-            specs += _walk_params(value, f"{prefix}{key}/")
+            arrays += _walk_params(value, f"{prefix}{key}/", labels)
         else:
-            name = prefix + key
-            specs.append(ArraySpec(name, parse_axes(value, owner=f"`architecture`: params[{name!r}]")))
-    return specs
+            name, owner = prefix + key, f"`architecture`: params[{prefix + key!r}]"
+            arrays.append(declared_array(name, checked_text(value, owner), owner, labels.get(name)))
+    return arrays
 
 
 def parse_inputs(declared: object) -> tuple[ArraySpec, ...]:

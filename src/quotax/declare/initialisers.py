@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.artifacts import ArraySpec
+from quotax.declare.fused_axes import DeclaredArray
 from quotax.draws import normal
 from quotax.errors import ArchitectureError
 
@@ -58,7 +58,7 @@ def lecun_normal(fan_in: int) -> Initialiser:
     return initialise
 
 
-def default_initialiser(spec: ArraySpec, sizes: Mapping[str, int]) -> Initialiser:
+def default_initialiser(spec: DeclaredArray, sizes: Mapping[str, int]) -> Initialiser:
     """The initialiser of a parameter that the user says nothing about.
 
     Scalars and arrays of one axis are gains or biases when their names say so (`gain`, `gamma`, `scale`, `g`;
@@ -75,11 +75,11 @@ def default_initialiser(spec: ArraySpec, sizes: Mapping[str, int]) -> Initialise
             return zeros
     if not shape:
         return lecun_normal(1)
-    kernel = len(shape) > 2 and all(isinstance(f, int) for f in spec.axes[-1])
+    kernel = len(shape) > 2 and spec.kernel
     return lecun_normal(math.prod(shape[1:]) if kernel else shape[-1])
 
 
-def check_overrides(overrides: object, specs: tuple[ArraySpec, ...]) -> dict[str, Initialiser]:
+def check_overrides(overrides: object, arrays: tuple[DeclaredArray, ...]) -> dict[str, Initialiser]:
     """The user's own initialisers by parameter name; a number stands for a constant."""
     if overrides is None:
         return {}
@@ -87,7 +87,7 @@ def check_overrides(overrides: object, specs: tuple[ArraySpec, ...]) -> dict[str
         raise ArchitectureError(
             f"`architecture`: init must be a dict of parameter name -> initialiser, got {overrides!r}."
         )
-    names = [spec.name for spec in specs]
+    names = [array.name for array in arrays]
     checked: dict[str, Any] = {}
     for name, value in overrides.items():
         if name not in names:

@@ -36,13 +36,13 @@ from typing import Any, NamedTuple
 
 from quotax.artifacts import ArraySpec
 from quotax.declare.architecture import Architecture, architecture
-from quotax.declare.axes import Mask, Positive, Tokens, parse_inputs, parse_params
+from quotax.declare.axes import Mask, Positive, Tokens, parse_arrays, parse_inputs
 from quotax.declare.initialisers import check_overrides, constant_of
 from quotax.errors import ArchitectureError, QuotaxError, SymmetryError
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import group_of, symmetry_data
 
-_TABLES = {"model": ("forward", "name"), "params": None, "inputs": None, "init": None, "sizes": None, "symmetry": None}
+_TABLES = {"model": ("forward", "name"), **dict.fromkeys(("params", "parts", "inputs", "init", "sizes", "symmetry"))}
 """The tables of a file, with their keys where these are fixed."""
 
 _INPUTS = {"tokens": Tokens, "mask": Mask, "positive": Positive}
@@ -178,8 +178,9 @@ def _model(data: Mapping[str, Any], place: _Place) -> Architecture:
         with place.at("inputs", name):
             inputs[name] = _input(name, value)
             parse_inputs(inputs)
-    with place.at("params"):
-        specs = parse_params(params)
+    parts = data.get("parts")
+    with place.at("parts" if parts else "params"):
+        specs = parse_arrays(params, parts)
     for name, value in data.get("init", {}).items():
         with place.at("init", name):
             check_overrides({name: value}, specs)
@@ -192,10 +193,10 @@ def _model(data: Mapping[str, Any], place: _Place) -> Architecture:
             )
         found = _imported(forward, place.path.parent)
         if isinstance(found, Architecture):
-            if (found.params, found.inputs) == (specs, parse_inputs(inputs)) and "init" not in data:
+            if (found.arrays, found.inputs) == (specs, parse_inputs(inputs)) and "init" not in data:
                 return found
             found = found.function
-        model = architecture(params=params, inputs=inputs, init=data.get("init"))(found)
+        model = architecture(params=params, inputs=inputs, init=data.get("init"), parts=parts)(found)
     with place.at("model", "name"):
         model.name = data["model"].get("name", model.name)
         if not isinstance(model.name, str) or not model.name:
@@ -218,7 +219,7 @@ def _params(tree: Mapping[str, Any], above: tuple[str, ...], place: _Place) -> d
                 branch[last] = branch.get(last, {}) | _params(value, (*above, key), place)
             else:
                 branch[last] = value
-                parse_params({last: value})
+                parse_arrays({last: value})
     return nested
 
 
@@ -329,7 +330,10 @@ def write(
         )
     named = model.name == getattr(model.function, "__name__", "")
     lines = ["[model]", f"forward = {_text(forward)}", *([] if named else [f"name = {_text(model.name)}"])]
-    lines += ["", "[params]", *(f"{_key(spec.name)} = {_text(spec.axes_text)}" for spec in model.params)]
+    lines += ["", "[params]", *(f"{_key(spec.name)} = {_text(spec.axes_text)}" for spec in model.arrays)]
+    labels = {array.name: " ".join(array.labels) for array in model.arrays if array.labels}
+    if labels:
+        lines += ["", "[parts]", *(f"{_key(name)} = {_text(text)}" for name, text in labels.items())]
     lines += ["", "[inputs]", *(f"{_key(spec.name)} = {_input_text(spec)}" for spec in model.inputs)]
     if constants:
         lines += ["", "[init]", *(f"{_key(name)} = {value!r}" for name, value in constants.items())]

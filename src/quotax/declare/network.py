@@ -13,8 +13,10 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec
+from quotax.declare.fused_axes import DeclaredArray
 from quotax.declare.initialisers import default_initialiser
 from quotax.errors import ArchitectureError, ParameterError
+from quotax.parts import taken_apart, tree
 from quotax.trees import named, nest
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Network:
         self.architecture = architecture
         self.sizes: dict[str, int] = dict(sizes)
         self.shapes: dict[str, tuple[int, ...]] = {s.name: s.shape(sizes) for s in architecture.params}
+        self._declared = {array.name: array.shape(sizes) for array in architecture.arrays}
 
     @property
     def num_parameters(self) -> int:
@@ -42,14 +45,14 @@ class Network:
         """
         dtype = jnp.result_type(float if dtype is None else dtype)
         arrays = {}
-        for spec in self.architecture.params:
+        for spec in self.architecture.arrays:
             initialise = self.architecture.init.get(spec.name) or default_initialiser(spec, self.sizes)
             own_key = jax.random.fold_in(key, zlib.crc32(spec.name.encode()) & 0x7FFFFFFF)
-            array = jnp.asarray(initialise(own_key, self.shapes[spec.name], dtype))
-            if array.shape != self.shapes[spec.name]:
+            array = jnp.asarray(initialise(own_key, self._declared[spec.name], dtype))
+            if array.shape != self._declared[spec.name]:
                 raise ArchitectureError(
                     f"`{self._call}.init`: the initialiser of {spec.name!r} returned shape {array.shape}, "
-                    f"but its axes {spec.axes_text!r} give {self.shapes[spec.name]}."
+                    f"but its axes {spec.axes_text!r} give {self._declared[spec.name]}."
                 )
             arrays[spec.name] = array
         return nest(arrays)
@@ -61,13 +64,16 @@ class Network:
         return self.architecture.call(params, *inputs, sizes=sizes)
 
     def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
-        """The arrays of `params` by name; refused when names, shapes or (with `finite`) values do not fit."""
+        """The arrays of `params` by name, as the user passes them: the parts are `taken_apart`.
+
+        Refused when names, shapes or (with `finite`) values do not fit.
+        """
         if not isinstance(params, Mapping):
             raise ParameterError(
                 f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {params!r}."
             )
         found = named(params)
-        expected = [spec.name for spec in self.architecture.params]
+        expected = list(self._declared)
         if set(found) != set(expected):
             missing = [n for n in expected if n not in found]
             unknown = [n for n in found if n not in expected]
@@ -78,12 +84,13 @@ class Network:
                 f"`{call}`: the parameters are not those of {self.architecture.name}: {'; '.join(parts)}. "
                 f"It has {', '.join(expected)}; `net.init(key)` makes them."
             )
-        for spec in self.architecture.params:
+        for spec in self.architecture.arrays:
             shape = np.shape(found[spec.name])
-            if shape != self.shapes[spec.name]:
+            if shape != self._declared[spec.name]:
                 raise ParameterError(
                     f"`{call}`: params[{spec.name!r}] has shape {shape}, "
-                    f"but its axes {spec.axes_text!r} at {_sizes_text(self.sizes, spec)} give {self.shapes[spec.name]}."
+                    f"but its axes {spec.axes_text!r} at {_sizes_text(self.sizes, spec)} "
+                    f"give {self._declared[spec.name]}."
                 )
             if finite and not isinstance(found[spec.name], Tracer):
                 bad = int(np.size(found[spec.name]) - np.isfinite(np.asarray(found[spec.name])).sum())
@@ -93,6 +100,18 @@ class Network:
                         "find where they arise before measuring anything."
                     )
         return {name: found[name] for name in expected}
+
+    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The parts of checked arrays, by name: what every stage sees."""
+        return taken_apart(self.architecture.params, arrays, self.sizes) if self._fused else dict(arrays)
+
+    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Parts by name, as the user's tree."""
+        return tree(self.architecture.params, arrays, self.sizes)
+
+    @property
+    def _fused(self) -> bool:
+        return any(spec.cuts for spec in self.architecture.params)
 
     def _check_inputs(self, inputs: tuple[Any, ...]) -> dict[str, int]:
         """The sizes with the inputs' own axes filled in."""
@@ -145,5 +164,5 @@ class Network:
         return f"Network {self.architecture.name}({sizes}) with {self.num_parameters:,} parameters"
 
 
-def _sizes_text(sizes: Mapping[str, int], spec: ArraySpec) -> str:
+def _sizes_text(sizes: Mapping[str, int], spec: ArraySpec | DeclaredArray) -> str:
     return ", ".join(f"{axis}={sizes[axis]}" for axis in spec.axis_names) or "fixed sizes"

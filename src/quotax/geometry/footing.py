@@ -30,7 +30,6 @@ from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import seldom
 from quotax.geometry.quotient import Based
-from quotax.trees import nest
 
 STEPS = 4
 """Elements that lead to a representative, one after the other, before it is given up."""
@@ -85,7 +84,7 @@ class Ground:
         with jax.enable_x64(True):
             for leading, before, after in steps:
                 moved = carry(leading.gauge, leading.absorbed, _elements(leading, before), before, after, moved)
-        return nest({name: _narrow(moved[name], given[name].dtype) for name in given})
+        return space.network.tree({name: _narrow(moved[name], given[name].dtype) for name in given})
 
 
 def footing(point: Based) -> Footing:
@@ -123,7 +122,7 @@ def grounded(point: Based) -> Ground:
             after = _forward(leading.gauge, leading.absorbed, _elements(leading, arrays), arrays)
         steps.append((leading, arrays, after))
         arrays, condition = after, condition * own
-        point = space.at(nest({name: _narrow(after[name], dtype) for name, dtype in dtypes.items()}))
+        point = space.at(space.network.tree({name: _narrow(after[name], dtype) for name, dtype in dtypes.items()}))
 
 
 def _elements(leading: Leading, arrays: Named) -> tuple[Any, Any, Any]:

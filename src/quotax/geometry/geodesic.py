@@ -9,10 +9,10 @@ from typing import Any
 import jax
 
 from quotax.geometry.paths.path import Path
-from quotax.trees import nest
+from quotax.geometry.quotient import SizedModel
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["path"], meta_fields=[])
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["path"], meta_fields=["network"])
 @dataclass(frozen=True)
 class Geodesic:
     """The geodesic of a horizontal vector. A pytree: it passes through jit, vmap, and derivatives in the vector.
@@ -23,19 +23,20 @@ class Geodesic:
     """
 
     path: Path
+    network: SizedModel
 
     def at(self, t: float | jax.Array) -> Any:
         """The parameters at time `t`."""
-        return nest(self.path.at(t))
+        return self.network.tree(self.path.at(t))
 
     def velocity(self, t: float | jax.Array) -> Any:
         """The derivative at time `t`."""
-        return nest(self.path.velocity(t))
+        return self.network.tree(self.path.velocity(t))
 
     @property
     def end(self) -> Any:
         """The parameters at t = 1."""
-        return nest(self.path.end)
+        return self.network.tree(self.path.end)
 
     @property
     def exit_time(self) -> jax.Array:
@@ -59,7 +60,7 @@ class Geodesic:
 
     def taylor(self, t: float | jax.Array) -> Any:
         """The second-order stand-in, `params + t v + t^2 a / 2`."""
-        return nest(self.path.taylor(t))
+        return self.network.tree(self.path.taylor(t))
 
     def taylor_error(self, t: float | jax.Array) -> jax.Array:
         """How far the second-order stand-in is from the path at `t`, relative to the way `|t v|`."""

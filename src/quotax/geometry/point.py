@@ -15,7 +15,6 @@ from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, compiled, seldom
 from quotax.geometry.quotient import Based
-from quotax.trees import nest
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
@@ -26,7 +25,7 @@ class Point(Based):
     @property
     def params(self) -> Any:
         """The parameters as a pytree."""
-        return nest(self.arrays)
+        return self.space.network.tree(self.arrays)
 
     @property
     def euclidean(self) -> bool:
@@ -36,17 +35,17 @@ class Point(Based):
     @property
     def rank(self) -> jax.Array:
         """The dimension of the orbit through this point; below `space.fiber_dim` where a stabiliser is larger."""
-        return self.space.rank_at(self.arrays)
+        return self.space.rank_at(self.params)
 
     # --- projections
 
     def vertical(self, v: Any) -> Any:
         """The part of `v` along the orbit."""
-        return nest(self._run("vertical", self._vectors(v, "v", "vertical(v)")))
+        return self.space.network.tree(self._run("vertical", self._vectors(v, "v", "vertical(v)")))
 
     def horizontal(self, v: Any) -> Any:
         """The part of `v` that leaves the orbit; of a tangent vector: for derivatives of a loss there is `gradient`."""
-        return nest(self._run("horizontal", self._vectors(v, "v", "horizontal(v)")))
+        return self.space.network.tree(self._run("horizontal", self._vectors(v, "v", "horizontal(v)")))
 
     # --- the metric
 
@@ -61,11 +60,11 @@ class Point(Based):
 
     def flat(self, v: Any) -> Any:
         """The covector `<v, .>`, as a tree of its entries."""
-        return nest(self._run("flat", self._vectors(v, "v", "flat(v)")))
+        return self.space.network.tree(self._run("flat", self._vectors(v, "v", "flat(v)")))
 
     def sharp(self, covector: Any) -> Any:
         """The tangent vector that a covector (such as `jax.grad` of a loss) stands for: the metric's gradient."""
-        return nest(self._run("sharp", self._vectors(covector, "covector", "sharp(covector)")))
+        return self.space.network.tree(self._run("sharp", self._vectors(covector, "covector", "sharp(covector)")))
 
     def gradient(self, slope: Any) -> Any:
         """The gradient on the quotient of what has the derivatives `slope` (`jax.grad` of a loss).
@@ -73,19 +72,19 @@ class Point(Based):
         The horizontal `n` with `inner(n, h)` the derivative along `h`, for every horizontal `h`; for every tangent
         vector at all where the loss does not change along orbits.
         """
-        return nest(self._run("gradient", self._vectors(slope, "slope", "gradient(slope)")))
+        return self.space.network.tree(self._run("gradient", self._vectors(slope, "slope", "gradient(slope)")))
 
     def whiten(self, v: Any) -> Any:
         """`A v`, where `<u, v> = (A u) . (A v)`."""
-        return nest(self._run("whiten", self._vectors(v, "v", "whiten(v)")))
+        return self.space.network.tree(self._run("whiten", self._vectors(v, "v", "whiten(v)")))
 
     def unwhiten(self, e: Any) -> Any:
         """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
-        return nest(self._run("unwhiten", self._vectors(e, "e", "unwhiten(e)")))
+        return self.space.network.tree(self._run("unwhiten", self._vectors(e, "e", "unwhiten(e)")))
 
     def level(self, e: Any) -> Any:
         """The horizontal part in whitened coordinates: `whiten(horizontal(unwhiten(e)))`, in fewer steps."""
-        return nest(self._run("level", self._vectors(e, "e", "level(e)")))
+        return self.space.network.tree(self._run("level", self._vectors(e, "e", "level(e)")))
 
     def oriented(self) -> OrientedPoint | None:
         """The same point with a whitening that follows the group, so that the same `e` is the same vector everywhere.
@@ -116,11 +115,11 @@ class Point(Based):
 
     def geodesic(self, v: Any) -> Geodesic:
         """The geodesic along the horizontal part of `v`."""
-        return Geodesic(self._run("geodesic", self._vectors(v, "v", "geodesic(v)")))
+        return Geodesic(self._run("geodesic", self._vectors(v, "v", "geodesic(v)")), self.space.network)
 
     def ray(self, e: Any) -> Geodesic:
         """The geodesic of `unwhiten(e)`, which is taken to be horizontal: `geodesic` projects."""
-        return Geodesic(self._run("ray", self._vectors(e, "e", "ray(e)")))
+        return Geodesic(self._run("ray", self._vectors(e, "e", "ray(e)")), self.space.network)
 
     @property
     def reach(self) -> jax.Array:

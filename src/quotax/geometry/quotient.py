@@ -30,7 +30,15 @@ class SizedModel(Protocol):
         ...
 
     def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
-        """The arrays by name, refused when they do not fit."""
+        """The arrays by name as the user passes them, refused when they do not fit."""
+        ...
+
+    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """These arrays with the parts of fused ones in their place."""
+        ...
+
+    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Arrays by name, fused ones by their parts, as the user's tree."""
         ...
 
 

@@ -33,7 +33,6 @@ from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.geometry.quotient import SizedModel
 from quotax.threads import one_thread
-from quotax.trees import nest
 
 
 class QuotientSpace:
@@ -188,11 +187,14 @@ class QuotientSpace:
         return path.end
 
     def _point(self, params: Any, call: str, *, warn: bool = True) -> Point:
-        arrays, data = self._last.recalled(self._checked(params, "params", call))
-        if data is None:
+        given, known = self._last.recalled(self._checked(params, "params", call))
+        if known is None:
             arrays = self._arrays(params, call)
-            data = self._metric.prepare(arrays)
-            self._last.remember(arrays, data)
+            own = {name: array for name, array in arrays.items() if array is not given.get(name)}
+            known = own, self._metric.prepare(arrays)
+            self._last.remember(given, known)
+        own, data = known
+        arrays = {name: own[name] if name in own else given[name] for name in self.network.shapes}
         leading = self._metric.leading(data) if warn else None
         if leading is not None:
             self._warn_unless(leading.found.reached, call)
@@ -221,7 +223,7 @@ class QuotientSpace:
             if family.dimension:
                 for name, value in family.field(arrays, element).items():
                     total[name] = total[name] + value
-        return nest(total)
+        return self.network.tree(total)
 
     def act(self, params: Any, g: Mapping[str, Any]) -> Any:
         """The parameters moved by group elements, one per family name; families act in their order."""
@@ -229,7 +231,7 @@ class QuotientSpace:
         arrays = self._arrays(params, call)
         for family, element in self._by_family(g, "g", call):
             arrays = family.act(arrays, element)
-        return nest(arrays)
+        return self.network.tree(arrays)
 
     @functools.cached_property
     def affine(self) -> bool:
@@ -272,7 +274,7 @@ class QuotientSpace:
         arrays = self._arrays(params, "space.canonical(params)")
         found = self._gauge.canonical(arrays)
         there, element = self._represented(arrays, found)
-        return Representative(nest(there), element, found.attained)
+        return Representative(self.network.tree(there), element, found.attained)
 
     @functools.partial(jax.jit, static_argnums=0)
     def _represented(self, arrays: Named, found: Canonical) -> tuple[Named, dict[str, jax.Array]]:
@@ -306,7 +308,9 @@ class QuotientSpace:
         call = "space.align(params, reference)"
         arrays, goal = self._arrays(params, call), self._arrays(reference, call, "reference")
         moved, found, attained = self._between.aligned(arrays, goal, starts)
-        return Alignment(nest(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
+        return Alignment(
+            self.network.tree(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained
+        )
 
     @one_thread
     def logarithm(
@@ -328,7 +332,7 @@ class QuotientSpace:
             raise GeometryError(f"`{call}`: budget is in seconds and must be positive, got {budget!r}.")
         arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
         found = self._between.logarithm(arrays, goal, Patience(call.partition("(")[0], budget, progress))
-        return found._replace(vector=nest(found.vector))
+        return found._replace(vector=self.network.tree(found.vector))
 
     def log(
         self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
@@ -444,7 +448,7 @@ class QuotientSpace:
         self._needs_invariance(call)
         point = self._point(params, call)
         vectors = [self._vectors(v, n, call) for v, n in ((x, "x"), (y, "y"), (z, "z"))]
-        return nest(self._metric.curvature(point.data, point.arrays, *vectors))
+        return self.network.tree(self._metric.curvature(point.data, point.arrays, *vectors))
 
     def sectional_curvature(self, params: Any, x: Any, y: Any) -> jax.Array:
         """The curvature of the plane that `x` and `y` span in the quotient; zero where they span none."""
@@ -488,16 +492,19 @@ class QuotientSpace:
 
     def unravel(self, vector: Any) -> Any:
         """A flat vector as a pytree."""
-        return nest(unravel(self.network.shapes, vector, self.network.shapes))
+        return self.network.tree(unravel(self.network.shapes, vector, self.network.shapes))
 
     # --- checks
 
     def _arrays(self, params: Any, call: str, label: str = "params") -> Named:
-        checked = self._checked(params, label, call, finite=True)
-        return {name: jnp.asarray(array) for name, array in checked.items()}
+        return self._taken_apart(self._checked(params, label, call, finite=True))
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
-        return {name: jnp.asarray(array) for name, array in self._checked(v, label, call).items()}
+        return self._taken_apart(self._checked(v, label, call))
+
+    def _taken_apart(self, checked: Mapping[str, Any]) -> Named:
+        """As every room below sees them: fused arrays by their parts."""
+        return self.network.taken_apart({name: jnp.asarray(array) for name, array in checked.items()})
 
     def _checked(self, tree: Any, label: str, call: str, *, finite: bool = False) -> dict[str, Any]:
         try:

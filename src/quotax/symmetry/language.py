@@ -12,17 +12,19 @@ arrays of any kind. Fused axes are taken apart: `head*k` has two indices here.
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.errors import SymmetryError
+from quotax.parts import groups, plain
 from quotax.symmetry.groups import Group
 from quotax.symmetry.sums import contract_deltas
 
@@ -74,9 +76,86 @@ def degree(expression: sp.Basic) -> float:
     return math.inf
 
 
-def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> Entry:
+def _parsed(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> Entry:
     """The entry that `key: text` of an action stands for."""
     return _Parser(key, text, specs, group, owner).parse()
+
+
+def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> tuple[Entry, ...]:
+    """The entries of `key: text`: one, or one for each part of a fused array that it speaks of as a whole."""
+    end = r"(?!\w|/[A-Za-z_]|\.(?!T\b))"
+    said = lambda name: (
+        re.search(rf"(?<![\w/.]){re.escape(written(name))}{end}", text) or name == key.split("[")[0].strip()
+    )
+    wholes = {name: own for name, own in groups(specs).items() if own[0].cuts and said(name)}
+    if not wholes:
+        return (_parsed(key, text, specs, group, owner),)
+    places, named = {}, list(specs)
+    for name, own in wholes.items():
+        found = plain(own)
+        if found is None:
+            raise SymmetryError(
+                f"{owner}: in {{{key!r}: {text!r}}}, the parts of {name} differ in size; "
+                f"say what becomes of each: {', '.join(spec.name for spec in own)}."
+            )
+        named.append(found[0])
+        places[variable(name)] = (found[1], own)
+    return _by_parts(_parsed(key, text, tuple(named), group, owner), places, text)
+
+
+def _by_parts(entry: Entry, places: Mapping[str, tuple[list[int], list[ArraySpec]]], text: str) -> tuple[Entry, ...]:
+    """The entries where whole arrays are named: `W[i,k]`, with i the part, is an entry of the part `W.i`."""
+
+    def apart(expression: sp.Expr) -> sp.Expr:
+        """The expression with parts in place of wholes; sums over parts are written out."""
+        if isinstance(expression, sp.Sum):
+            inner, kept = expression.function, []
+            for limit in expression.limits:
+                if limit[0] in divisors:
+                    inner = sp.Add(*(inner.subs(limit[0], i) for i in range(int(limit[2]) + 1)))
+                else:
+                    kept.append(limit)
+            inner = apart(inner)
+            return sp.Sum(inner, *kept) if kept else inner
+        if isinstance(expression, sp.Indexed) and expression.base.name in places:
+            taken, own = places[expression.base.name]
+            name, rest = part_at(taken, own, expression.indices)
+            return entry_of(sp.IndexedBase(variable(name)), rest)
+        return expression.func(*map(apart, expression.args)) if expression.args else expression
+
+    divisors = {
+        index
+        for each in (entry.expression, sp.Indexed(sp.IndexedBase(variable(entry.name)), *entry.indices))
+        for atom in each.atoms(sp.Indexed)
+        if atom.base.name in places
+        for index in part_indices(places[atom.base.name][0], atom.indices)
+    }
+    if variable(entry.name) not in places:
+        return (Entry(entry.name, entry.indices, entry.factors, apart(entry.expression), text),)
+    taken, own = places[variable(entry.name)]
+    chosen = part_indices(taken, entry.indices)
+    out = []
+    for spec, at in zip(own, itertools.product(*(range(int(extent(entry.factors[i]))) for i in chosen)), strict=True):
+        value = entry.expression.subs(dict(zip(chosen, at, strict=True)))
+        kept = tuple(i for i in entry.indices if i not in chosen)
+        out.append(Entry(spec.name, kept, entry.factors, contract_deltas(sp.sympify(apart(value))), text))
+    return tuple(out)
+
+
+def part_indices(places: Sequence[int], indices: Sequence[Any]) -> list[Any]:
+    """Of the indices of a fused array those that say which part is meant."""
+    left, found = list(indices), []
+    for place in places:
+        found.append(left.pop(place))
+    return found
+
+
+def part_at(places: Sequence[int], own: Sequence[ArraySpec], indices: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The part that an entry of a fused array lies in, and the entry's indices there."""
+    left, number = list(indices), 0
+    for level, place in enumerate(places):
+        number = number * len(own[0].cuts[level].pieces) + int(left.pop(place))
+    return own[number].name, tuple(left)
 
 
 def variable(parameter: str) -> str:
@@ -91,7 +170,8 @@ def written(parameter: str) -> str:
 
 def parameter(variable: str) -> str:
     """The parameter that a name in entries stands for."""
-    return variable.removeprefix("p.")
+    plain = variable.removeprefix("p.")
+    return plain if plain in (ELEMENT, TANGENT) else variable
 
 
 def label(factor: AxisFactor, taken: Collection[str]) -> str:
@@ -171,9 +251,9 @@ class _Parser:
 
     def python(self, text: str) -> ast.expr:
         """The syntax tree; names that are none of Python's (`block/W`, an axis `in`) are made such for its parser."""
-        for name in sorted((n for n in self.specs if "/" in n), key=len, reverse=True):
+        for name in sorted((n for n in self.specs if "/" in n or "." in n), key=len, reverse=True):
             placeholder = f"nested__{len(self.placeholders)}"
-            pattern = rf"(?<![\w/]){re.escape(name)}(?!\w|/[A-Za-z_])"
+            pattern = rf"(?<![\w/.]){re.escape(name)}(?!\w|/[A-Za-z_])"
             text, count = re.subn(pattern, placeholder, text)
             if count:
                 self.placeholders[placeholder] = name

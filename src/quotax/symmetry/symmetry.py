@@ -93,7 +93,9 @@ class Symmetry:
                     f"{owner}: the group {label} axis {axis!r}, which no parameter has; "
                     f"the axes are {', '.join(sorted(axes))}."
                 )
-        entries = tuple(parse_action(key, text, params, self.group, owner) for key, text in self.action.items())
+        entries = tuple(
+            entry for key, text in self.action.items() for entry in parse_action(key, text, params, self.group, owner)
+        )
         names = [entry.name for entry in entries]
         for entry in entries:
             if names.count(entry.name) > 1:

@@ -14,6 +14,7 @@ from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
 from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.ladder import certify
 from quotax.errors import ArchitectureError
+from quotax.parts import whole_name
 from quotax.symmetry import Action
 
 PROBE = "probe"
@@ -51,7 +52,7 @@ def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -
 def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any, *others: Any) -> Any:
     rest = iter(others)
     inputs = [p[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
-    own = {spec.name.split("/")[0] for spec in model.params}
+    own = {whole_name(spec).split("/")[0] for spec in model.params}
     found = forward({key: value for key, value in p.items() if key in own}, *inputs)
     _check_shape(model, output, jnp.shape(found), jnp.shape(p[PROBE]), None)
     return jnp.sum(p[PROBE] * found)

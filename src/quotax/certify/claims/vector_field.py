@@ -25,7 +25,7 @@ from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
 from quotax.interpret.reals import real_function
-from quotax.trees import nest
+from quotax.parts import tree
 
 POINTS = 6
 """Points at which the derivative is looked at, at each of two sizes."""
@@ -39,7 +39,7 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
     name = getattr(field, "__name__", "xi")
     claim = f"{model.name} does not change to first order along {name}"
     velocity = velocity_model(model, forward, field)
-    small, signed = _small(velocity), _signed(model, forward, field)
+    small, signed = _small(velocity), _signed(forward, field)
     rng = np.random.default_rng(seed)
     for trace in small:
         witness = _witness(trace, signed, rng)
@@ -140,7 +140,7 @@ def _witness(trace: Trace, along: Callable[..., Any], rng: np.random.Generator) 
         for value, size, doubt in zip(found, _sizes_of_terms(trace, sample, along, rng), doubts, strict=True):
             clear = np.isfinite(value) & np.isfinite(size) & np.isfinite(doubt)
             if np.any(np.abs(value[clear]) > np.maximum(TOLERANCE * size[clear], MARGIN * doubt[clear])):
-                params = nest(sample["params"])
+                params = tree(trace.params, sample["params"], trace.sizes)
                 zeros = [np.zeros_like(o) for o in found]
                 before, after = (jax.tree.unflatten(trace.out_tree, o) for o in (zeros, found))
                 return Witness(dict(trace.sizes), params, 0.0, sample["inputs"], before, after, params)
@@ -154,24 +154,24 @@ def _sizes_of_terms(
 
     The derivative of a logarithm is 1/x for negative x too, and means nothing there.
     """
-    leaves = [sample["params"][spec.name] for spec in trace.params]
+    names = [spec.name for spec in trace.params]
+    leaves = [np.asarray(sample["params"][name]) for name in names]
     inputs = [sample["inputs"][spec.name] for spec in trace.inputs]
     found = []
     for _ in range(POINTS):
         signs = [rng.choice([-1.0, 1.0], a.shape) for a in leaves]
         with jax.enable_x64(True):
-            values, changes = along(leaves, signs, *inputs)
+            as_given = lambda arrays: tree(trace.params, dict(zip(names, arrays, strict=True)), trace.sizes)
+            values, changes = along(as_given(leaves), as_given(signs), *inputs)
         found.append([np.where(np.isfinite(v), np.abs(c), np.inf) for v, c in zip(values, changes, strict=True)])
     return [np.max(rows, axis=0) for rows in zip(*found, strict=True)]
 
 
-def _signed(model: Model, forward: Callable[..., Any], field: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Outputs, and their derivatives along the field with flipped signs: of flat parameters, signs and inputs."""
+def _signed(forward: Callable[..., Any], field: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Outputs, and their derivatives along the field with flipped signs: of parameters, signs and inputs."""
     f, xi = _real(forward), _real(field)
-    names = [spec.name for spec in model.params]
 
-    def along(leaves: list[Any], signs: list[Any], *inputs: Any) -> tuple[list[Any], list[Any]]:
-        params, flips = (nest(dict(zip(names, arrays, strict=True))) for arrays in (leaves, signs))
+    def along(params: Any, flips: Any, *inputs: Any) -> tuple[list[Any], list[Any]]:
         tangent = jax.tree.map(jnp.multiply, _tangent(xi(params), params, field), flips)
         values, changes = _derivative(lambda p: f(p, *inputs), params, tangent)
         return jax.tree.leaves(values), jax.tree.leaves(changes)

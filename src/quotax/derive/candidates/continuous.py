@@ -245,5 +245,5 @@ def _vectors(
     if not budget.allows(what):
         return
     progress(f"solving for {what}")
-    yield solve_vector(data, specs, axes)
+    yield sorted(solve_vector(data, specs, axes), key=lambda solution: solution.depends)  # what is always there first
     yield solve_vector(data, specs, axes, unseen=True)

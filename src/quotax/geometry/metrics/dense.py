@@ -13,6 +13,7 @@ from quotax.geometry.families.component import components
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.metrics.metric import Metric, vertical_by_matrix
+from quotax.parts import tree
 from quotax.trees import nest
 
 
@@ -50,6 +51,8 @@ class Dense(Metric):
 @functools.partial(jax.jit, static_argnums=0)
 def _prepare_dense(metric: Dense, arrays: Named) -> jax.Array:
     basis = jnp.eye(sum(array.size for array in arrays.values()), dtype=jnp.result_type(*arrays.values()))
-    pair = lambda a, b: metric.function(nest(arrays), nest(unravel(arrays, a)), nest(unravel(arrays, b)))
+    known = metric.families[0] if metric.families else None
+    as_given = lambda own: nest(own) if known is None else tree(known.specs, own, known.sizes)
+    pair = lambda a, b: metric.function(as_given(arrays), as_given(unravel(arrays, a)), as_given(unravel(arrays, b)))
     matrix = jax.vmap(lambda a: jax.vmap(lambda b: pair(a, b))(basis))(basis)
     return jnp.linalg.cholesky(0.5 * (matrix + matrix.T)).T

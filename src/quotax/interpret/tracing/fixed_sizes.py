@@ -10,6 +10,8 @@ import jax.numpy as jnp
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
+from quotax.interpret.tracing.apart import program_of_parts
+from quotax.parts import groups, whole_shape
 
 DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
 
@@ -23,28 +25,41 @@ def trace(
     int32, masks float64. Names joined with "/" become nested dicts.
     """
     sizes = dict(sizes)
-    names = [spec.name for spec in params]
+    declared = groups(params)
+    names = list(declared)
     nested(names, names)  # refuse names that collide before anything is traced
 
     def flat(*leaves: Any) -> Any:
         return function(nested(names, leaves[: len(names)]), *leaves[len(names) :])
 
     with jax.enable_x64(True):
-        arrays = [jax.ShapeDtypeStruct(_shape(spec, sizes), DTYPES[spec.kind]) for spec in (*params, *inputs)]
+        arrays = given(params, inputs, lambda spec: _shape(spec, sizes), sizes)
         try:
             closed, outputs = jax.make_jaxpr(flat, return_shape=True)(*arrays)
         except QuotaxError:
             raise
         except Exception as error:
             at = ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "no named axes"
-            specs = (*params, *inputs)
-            shapes = ", ".join(f"{spec.name}: {array.shape}" for spec, array in zip(specs, arrays, strict=True))
+            called = (*names, *(spec.name for spec in inputs))
+            shapes = ", ".join(f"{each}: {array.shape}" for each, array in zip(called, arrays, strict=True))
             name = getattr(function, "__name__", "function")
             raise ArchitectureError(
                 f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
+        closed = program_of_parts(closed, params, sizes)
     return Trace(closed, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs))
+
+
+def given(
+    params: Sequence[ArraySpec],
+    inputs: Sequence[ArraySpec],
+    shape: Callable[[ArraySpec], tuple[Any, ...]],
+    sizes: Mapping[str, Any],
+) -> list[jax.ShapeDtypeStruct]:
+    """What the user's function is traced on: arrays as they are declared, then inputs."""
+    first = [(own[0], whole_shape(own[0], sizes) if own[0].cuts else shape(own[0])) for own in groups(params).values()]
+    return [jax.ShapeDtypeStruct(dims, DTYPES[spec.kind]) for spec, dims in (*first, *((s, shape(s)) for s in inputs))]
 
 
 def _shape(spec: ArraySpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

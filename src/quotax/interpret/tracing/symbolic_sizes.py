@@ -28,9 +28,11 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing.fixed_sizes import DTYPES, nested
+from quotax.interpret.tracing.apart import program_of_parts
+from quotax.interpret.tracing.fixed_sizes import given, nested
 from quotax.jaxprs import bare, bodies, is_key
 from quotax.kernel.sizes import FUNCTIONS, Size, read
+from quotax.parts import groups
 
 _LOCK = threading.RLock()
 _OWN = ("jax", "jaxlib", "opt_einsum", "quotax")
@@ -50,8 +52,7 @@ def open_trace(
     axes: Mapping[str, int | str],
 ) -> OpenTrace:
     """Trace `function(params_pytree, *inputs)` with `axes[a]` as the size of axis a: an integer, or `"k"`, `"2*k"`."""
-    specs = (*params, *inputs)
-    names = [spec.name for spec in params]
+    names = list(groups(params))
     nested(names, names)
 
     def flat(*leaves: Any) -> Any:
@@ -67,10 +68,11 @@ def open_trace(
             tree, rest = flat(*leaves)
             return function(tree, *rest, sizes=dims)
 
-        arrays = [jax.ShapeDtypeStruct(spec.shape(dims), DTYPES[spec.kind]) for spec in specs]
+        arrays = given(params, inputs, lambda spec, dims=dims: spec.shape(dims), dims)
         with jax.enable_x64(True), watch:
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
+                closed = program_of_parts(closed, params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
                 raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
