@@ -85,9 +85,9 @@ def shortened(trace: Trace, of: Repetition) -> Trace | None:
         return None
     short = Jaxpr(jaxpr.constvars, jaxpr.invars, outputs, [*equations[:first], *behind], jaxpr.effects)
     lived = live(short)
-    read = {v for e in lived for v in e.invars if not isinstance(v, Literal)} | set(
+    read = {v for e in lived for v in e.invars if not isinstance(v, Literal)} | {
         v for v in outputs if not isinstance(v, Literal)
-    )
+    }
     arrays = dict(zip(jaxpr.invars, trace.arrays, strict=True))
     dropped = {v for v, spec in arrays.items() if spec.name in _later(of) and v not in read}
     invars = [v for v in jaxpr.invars if v not in dropped]
