@@ -105,6 +105,13 @@ class Trace:
     inputs: tuple[ArraySpec, ...]
     sizes: Mapping[str, int]
     out_tree: Any
+    _written: Any = None
+    """The user's program, where `jaxpr` is that program taken apart."""
+
+    @property
+    def written(self) -> Any:
+        """The program as the user wrote it, of the same arrays: nothing in it was taken apart."""
+        return self.jaxpr if self._written is None else self._written
 
     @property
     def arrays(self) -> tuple[ArraySpec, ...]:

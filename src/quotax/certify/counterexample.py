@@ -80,7 +80,7 @@ def find_witness(trace: Trace, action: Action, rng: np.random.Generator, draws: 
     """A counterexample among random small rationals, or nothing."""
     samples = [_draw(trace, action, rng, number) for number in range(draws)]
     with jax.enable_x64(True):
-        run = _compiled(trace.jaxpr, True)
+        run = _compiled(trace.written, True)
         before = _numbers(run(*_batched(trace, samples, "params")))
         after = _numbers(run(*_batched(trace, samples, "moved")))
     for i, sample in enumerate(samples):
@@ -164,7 +164,7 @@ def uncertainty(
             copies = np.broadcast_to(array, (batch, *array.shape)) if batch else array
             nudged.append(copies * (1 + NUDGE * rng.normal(size=copies.shape)) if not discrete else copies)
         with jax.enable_x64(True):
-            found = _numbers(_compiled(trace.jaxpr, bool(batch), coarse=True)(*nudged))
+            found = _numbers(_compiled(trace.written, bool(batch), coarse=True)(*nudged))
         for k, (here, near) in enumerate(zip(outputs, found, strict=True)):
             both = np.isfinite(here) & np.isfinite(near)
             change = np.abs(np.where(both, near, 0.0) - np.where(both, here, 0.0))
@@ -177,7 +177,7 @@ def numbers_at(trace: Trace, sample: dict[str, Any], which: str) -> list[np.ndar
     """The outputs at one point, by the function of one point."""
     arrays = [_floats(sample[which][s.name]) for s in trace.params] + [sample["inputs"][s.name] for s in trace.inputs]
     with jax.enable_x64(True):
-        return _numbers(_compiled(trace.jaxpr, False)(*arrays))
+        return _numbers(_compiled(trace.written, False)(*arrays))
 
 
 def _numbers(outputs: Any) -> list[np.ndarray]:

@@ -55,7 +55,7 @@ class FloatModel:
         self.trace = trace
         self.shapes = [spec.shape(trace.sizes) for spec in trace.params]
         self.sizes = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
-        run = real_function(trace.jaxpr)
+        run = real_function(trace.written)
 
         def outputs(theta: jax.Array, *inputs: jax.Array) -> jax.Array:
             parts = jnp.split(theta, np.cumsum(self.sizes)[:-1])

@@ -7,11 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
-from quotax.parts import groups, whole_shape
+from quotax.parts import groups, tree, whole_shape
+from quotax.trees import named
 
 DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
 
@@ -47,8 +49,20 @@ def trace(
                 f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
-        closed = program_of_parts(closed, params, sizes)
-    return Trace(closed, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs))
+        apart = program_of_parts(closed, params, sizes)
+        written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)
+    return Trace(apart, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs), written)
+
+
+def _of_parts(closed: Any, params: Sequence[ArraySpec], sizes: Mapping[str, int], arguments: Sequence[Any]) -> Any:
+    """The program as it was written, of parts that are concatenated before it runs."""
+
+    def run(*leaves: Any) -> Any:
+        parts = {spec.name: leaf for spec, leaf in zip(params, leaves, strict=False)}
+        whole = named(tree(params, parts, sizes))
+        return jaxpr_as_fun(closed)(*(whole[name] for name in groups(params)), *leaves[len(params) :])
+
+    return jax.make_jaxpr(run)(*arguments)
 
 
 def given(
