@@ -81,7 +81,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
         "README.md",
         *(
             pytest.param(f"docs/{name}.md", marks=pytest.mark.slow)
-            for name in ("files", "geometry", "quantisation", "sharpness")
+            for name in ("files", "geometry", "quantisation", "sharpness", "your_model")
         ),
     ],
 )

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
-    from quotax.declare import Architecture, Mask, ModelFile, Network, Positive, Tokens, architecture
+    from quotax.declare import (
+        Architecture,
+        Brought,
+        Mask,
+        ModelFile,
+        Network,
+        Positive,
+        Tokens,
+        architecture,
+        from_equinox,
+        from_flax,
+        from_function,
+    )
     from quotax.derive import Audit, SymmetryGroup
     from quotax.errors import (
         ArchitectureError,
@@ -67,7 +79,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "artifacts": "Certificate Witness",
     "checkpoints": "",
-    "declare": "Architecture Mask ModelFile Network Positive Tokens architecture",
+    "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
+    "from_function",
     "derive": "Audit SymmetryGroup",
     "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
     "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
@@ -87,6 +100,7 @@ __all__ = [
     "Architecture",
     "ArchitectureError",
     "Audit",
+    "Brought",
     "Certificate",
     "ComplexScaling",
     "ConvergenceError",
@@ -122,6 +136,9 @@ __all__ = [
     "compare",
     "coverage",
     "derive",
+    "from_equinox",
+    "from_flax",
+    "from_function",
     "gradient_norm",
     "horizontal",
     "load",

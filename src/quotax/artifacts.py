@@ -92,6 +92,22 @@ def sizes_text(sizes: Mapping[str, int | str]) -> str:
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"
 
 
+def settled(sizes: Mapping[str, Any], fixed: Mapping[str, int | str]) -> dict[str, Any]:
+    """Sizes with those that are settled in the place of any others; products of symbols are written as text.
+
+    >>> settled({"D": 5, "n": 2, "k": 3}, {"D": "n*k"}), settled({"D": 5, "n": 2, "k": "k"}, {"D": "n*k"})
+    ({'D': 6, 'n': 2, 'k': 3}, {'D': '2*k', 'n': 2, 'k': 'k'})
+    """
+    out = dict(sizes) | {axis: size for axis, size in fixed.items() if isinstance(size, int)}
+    for axis, size in fixed.items():
+        if isinstance(size, str):
+            factors = [int(f) if f.isdecimal() else out[f] for f in size.split("*")]
+            number = math.prod(f for f in factors if isinstance(f, int))
+            symbols = [f for f in factors if not isinstance(f, int)]
+            out[axis] = "*".join([*([str(number)] if number != 1 else []), *symbols]) if symbols else number
+    return out
+
+
 @dataclass(frozen=True)
 class Trace:
     """One jaxpr of a model at given sizes, with the names of what goes in.
@@ -161,6 +177,11 @@ class Model(Protocol):
     @property
     def axis_names(self) -> tuple[str, ...]:
         """Every axis name of the parameters and inputs."""
+        ...
+
+    @property
+    def fixed(self) -> Mapping[str, int | str]:
+        """Axes whose size is settled: a number, or a product of others: `{"D": 8, "d": "heads*k", "f": "4*h"}`."""
         ...
 
     def trace(self, sizes: Mapping[str, int]) -> Trace:

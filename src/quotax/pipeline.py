@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 
 import sympy as sp
 
-from quotax.artifacts import ArraySpec, Certificate
+from quotax.artifacts import ArraySpec, Certificate, sizes_text
 from quotax.certify import (
     Coverage,
     certify,
@@ -24,6 +25,7 @@ from quotax.certify import (
     recalled,
 )
 from quotax.certify import coverage as coverage_of
+from quotax.certify.every_width.scope import EVERY_WIDTH
 from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, ModelFile, Network
 from quotax.declare.model_file import read, write
@@ -35,9 +37,10 @@ from quotax.errors import ArchitectureError, GeometryError, MetricWarning, Symme
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
-from quotax.symmetry import Family, Symmetry
+from quotax.symmetry import Action, Family, Symmetry
 from quotax.telling import Budget, Teller
 from quotax.threads import one_thread
+from quotax.trees import NESTED, named, nest
 
 _PROVED_AT_ONCE = 100_000
 """Networks with more parameters have the certificate of their metric made when it is first asked for."""
@@ -69,6 +72,7 @@ def verify(
     >>> certificate.status, certificate.scope
     ('proved', 'every width')
     """
+    architecture = architecture.architecture if isinstance(architecture, Network) else architecture
     _check_architecture(architecture, "verify")
     if not isinstance(symmetry, Symmetry):
         raise SymmetryError(f"`verify(architecture, symmetry)`: symmetry must be a `qx.Symmetry`, got {symmetry!r}.")
@@ -81,13 +85,40 @@ def verify(
             )
             for s in listed
         ]
-    return certify(
-        architecture,
-        symmetry.bind(architecture.params),
-        sizes=assignments,
-        budget_seconds=budget_seconds,
-        seed=seed,
-        progress=progress,
+    action = symmetry.bind(architecture.params)
+    settings: dict[str, Any] = {"budget_seconds": budget_seconds, "seed": seed, "progress": progress}
+    made = certify(architecture, action, sizes=assignments, **settings)
+    return made if assignments else _at_home(architecture, action, made, **settings)
+
+
+def _at_home(architecture: Architecture, action: Action, made: Certificate, **settings: Any) -> Certificate:
+    """A proof that covers the sizes of the parameters that a model was brought with, or what is known there.
+
+    A trace whose sizes are symbols may leave out the very sizes that the user has: `h ≠ 64`.
+    """
+    every = EVERY_WIDTH, f"{EVERY_WIDTH} with {', '.join(f'{a} = {n}' for a, n in architecture.fixed.items())}"
+    numbers = [a for a in architecture.axis_names if isinstance(architecture.fixed.get(a), int)]
+    held = sizes_text({a: architecture.own[a] for a in numbers}) if numbers else None
+    free = ", ".join(a for a in architecture.axis_names if a not in numbers)
+    inside = made.scope in every or made.scope == f"every width of {free} at {held}"
+    sizes = {a: architecture.own[a] for a in architecture.axis_names} if architecture.own else None
+    if not made or not sizes or inside or made.scope == f"widths ({sizes_text(sizes)})":
+        return made
+    home = certify(architecture, action, sizes=[sizes], **settings)
+    if not home:
+        return home
+    again = lambda: _both(made.recheck(), home.recheck())
+    return dataclasses.replace(_both(made, home), recipe=again)
+
+
+def _both(first: Certificate, second: Certificate) -> Certificate:
+    """Two proofs of one claim as one."""
+    return dataclasses.replace(
+        first,
+        scope=f"{first.scope} and {second.scope}",
+        steps=(*first.steps, *second.steps),
+        assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
+        derivation=(*first.derivation, *second.derivation),
     )
 
 
@@ -107,7 +138,21 @@ def verify_invariant(
     'proved'
     """
     _check_architecture(architecture, "verify_invariant")
-    return certify_measure(architecture, symmetry.bind(architecture.params), measure, **settings)
+    return certify_measure(
+        architecture, symmetry.bind(architecture.params), _of_trees(architecture, measure), **settings
+    )
+
+
+def _of_trees(architecture: Architecture, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the user's trees as one of nested dicts, which is what claims are made about."""
+    if architecture.trees is NESTED:
+        return function
+
+    @functools.wraps(function)
+    def nested(*trees: Any) -> Any:
+        return function(*(architecture.trees.tree(named(tree)) for tree in trees))
+
+    return nested
 
 
 def verify_metric(
@@ -137,7 +182,8 @@ def verify_metric(
         network = architecture.at(**sizes)
         families = _lowered([symmetry], network)
         return certify_isometry(network, families, metric, choose(metric, families, network.num_parameters))
-    return certify_metric(architecture, symmetry.bind(architecture.params), metric, **settings)
+    own = _of_trees(architecture, metric) if callable(metric) else metric
+    return certify_metric(architecture, symmetry.bind(architecture.params), own, **settings)
 
 
 def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, seed: int = 0) -> Certificate:
@@ -151,7 +197,13 @@ def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, see
     'proved'
     """
     _check_architecture(architecture, "verify_field")
-    return certify_field(architecture, functools.partial(architecture.call, sizes={}), field, seed)
+    own = field if architecture.trees is NESTED else functools.partial(_moved, architecture, field)
+    return certify_field(architecture, functools.partial(architecture.call, sizes={}), own, seed)
+
+
+def _moved(architecture: Architecture, field: Callable[[Any], Any], params: Any) -> Any:
+    """A vector field of the user's trees as one of nested dicts."""
+    return nest(architecture.trees.named(_of_trees(architecture, field)(params)))
 
 
 def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any) -> Certificate:
@@ -229,7 +281,7 @@ def derive(
     >>> qx.derive(net).families
     (Symmetry linear h: GL(h), W1 -> g @ W1, W2 -> W2 @ inv(g),)
     """
-    own = architecture.sizes if isinstance(architecture, Network) else None
+    own = architecture.sizes if isinstance(architecture, Network) else architecture.own or None
     architecture = architecture.architecture if isinstance(architecture, Network) else architecture
     _check_architecture(architecture, "derive")
     if not budget_seconds > 0:
@@ -254,7 +306,8 @@ def derive(
         action = symmetry.bind(architecture.params)
         decide = functools.partial(certify, architecture, action, seed=seed, reasons=False)
         try:
-            return decide(budget_seconds=seconds())
+            made = decide(budget_seconds=seconds())
+            return _at_home(architecture, action, made, seed=seed, reasons=False, budget_seconds=seconds())
         except ArchitectureError:
             if own is None:
                 raise
@@ -371,7 +424,7 @@ def _nothing(expression: sp.Expr) -> sp.Expr:
 
 
 def quotient(
-    network: Network,
+    network: Network | Architecture,
     symmetries: Symmetry | Iterable[Symmetry],
     metric: str | Callable[[Any, Any, Any], Any] = "euclidean",
     *,
@@ -400,10 +453,13 @@ def quotient(
     >>> space.dim, space.fiber_dim, space.metric_certificate.status
     (4, 4, 'proved')
     """
+    if isinstance(network, Architecture) and network.own:
+        network = network.at()
     if not isinstance(network, Network):
         hint = f"; give it sizes first, as in {network.name}.at(...)" if isinstance(network, Architecture) else ""
         raise GeometryError(f"`quotient(network, symmetries)`: network must be a sized network, got {network!r}{hint}.")
     model = network.architecture
+    metric = _of_trees(model, metric) if callable(metric) else metric
     given = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
     whole = symmetries if isinstance(symmetries, SymmetryGroup) and verified is None else None
     if whole is not None and whole.read_from and whole.model is model:

@@ -3,7 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
+
+
+class Trees(Protocol):
+    """How arrays by name lie in a tree of the user's."""
+
+    def named(self, tree: Any) -> dict[str, Any]:
+        """The arrays of a tree by name."""
+        ...
+
+    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+        """Arrays by name as a tree; what the tree holds besides is taken from `like`."""
+        ...
+
+
+class NestedDicts:
+    """Trees that are nested dicts and hold nothing but the arrays."""
+
+    def named(self, tree: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a tree by name."""
+        return named(tree)
+
+    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> dict[str, Any]:
+        """Arrays by name as nested dicts."""
+        return nest(arrays)
+
+
+NESTED = NestedDicts()
 
 
 def nest(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,13 @@ def test_related_towers_are_sampled_jointly(name):
     assert not d.jacobian([out], [z])[0].any()
 
 
+def test_a_mask_that_is_repeated_over_heads_stays_infinite():
+    scores = lambda z: jax.nn.softmax(z + jnp.where(jnp.eye(2) > 0, 0.0, -jnp.inf)[None], axis=-1)
+    value, (slope,) = jets(lambda z: scores(z).sum(0), np.arange(12).reshape(3, 2, 2))
+    np.testing.assert_array_equal(value, 3 * np.eye(2))
+    assert not slope.any()
+
+
 def test_softmax_is_a_function_of_differences_and_masks_are_infinite():
     def function(z, t):
         masked = jnp.where(jnp.array([True, True, False, True]), z + t, -jnp.inf)

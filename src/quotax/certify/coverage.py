@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from quotax.artifacts import Certificate, Model
+from quotax.artifacts import Certificate, Model, settled
 from quotax.errors import ArchitectureError
 from quotax.interpret.sheets import laws
 from quotax.jaxprs import bare, bodies
@@ -59,7 +59,7 @@ def coverage(
     untried = FORMS[FORMS.index(reached) + 1 :] if reached in FORMS else FORMS
     names: dict[str, None] = {}
     with contextlib.suppress(ArchitectureError):
-        _primitives(model.open({a: a for a in model.axis_names}).jaxpr.jaxpr, names)
+        _primitives(model.open(settled({a: a for a in model.axis_names}, model.fixed)).jaxpr.jaxpr, names)
     known = laws()
     lawless = tuple(name for name in names if name not in known)
     narrow = tuple(

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from quotax.artifacts import Model, Trace
+from quotax.artifacts import Model, Trace, settled
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 from quotax.symmetry import Group
@@ -36,18 +36,19 @@ def _base(model: Model, group: Group | None, least: int) -> Sizes:
         if axis == acted:
             size = least if group is None else group.telling(least)
         else:
-            size = next(n for n in itertools.count(least) if n not in sizes.values())
+            size = next(n for n in itertools.count(least) if n not in (*sizes.values(), *model.fixed.values()))
         sizes[axis] = size
-    return {axis: sizes[axis] for axis in model.axis_names}
+    return settled({axis: sizes[axis] for axis in model.axis_names}, model.fixed)
 
 
 def _large(model: Model, group: Group | None) -> Sizes:
     """Unequal primes that grow in the order of the axes, even where the group needs pairs."""
     acted = None if group is None else group.axis
-    return {
+    sizes = {
         axis: (_PRIMES[k % len(_PRIMES)] + 100 * (k // len(_PRIMES))) * (_divisor(group) if axis == acted else 1)
         for k, axis in enumerate(model.axis_names)
     }
+    return settled(sizes, model.fixed)
 
 
 def _divisor(group: Group | None) -> int:
@@ -62,7 +63,7 @@ def traceable(model: Model, group: Group | None, call: str) -> list[Trace]:
     traces: list[Trace] = []
     cause: ArchitectureError | None = None
     for base in trial_sizes(model, group):
-        for sizes in itertools.islice(unequal(base), _TRIES):
+        for sizes in itertools.islice(unequal(base, model.fixed), _TRIES):
             if group is not None and group.axis is not None and sizes[group.axis] % group.divisor:
                 continue
             try:

@@ -18,6 +18,7 @@ from quotax.declare.initialisers import Initialiser, check_overrides
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError
 from quotax.interpret import open_trace, symbolic_outputs, symbols_for, trace
+from quotax.trees import NESTED, Trees
 
 
 def architecture(
@@ -83,6 +84,15 @@ class Architecture:
         self._traces: dict[tuple[tuple[str, int], ...], Trace | ArchitectureError] = {}
         self._open: dict[tuple[tuple[str, int | str], ...], OpenTrace] = {}
         self.__doc__ = function.__doc__
+
+    trees: Trees = NESTED
+    """What the parameters look like to the user."""
+
+    own: Mapping[str, int] = {}
+    """The sizes that the model was brought with; a declaration has none."""
+
+    fixed: Mapping[str, int | str] = {}
+    """Axes whose size is settled: a number, or a product of others."""
 
     @property
     def parameter_axes(self) -> tuple[str, ...]:

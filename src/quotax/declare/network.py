@@ -68,11 +68,7 @@ class Network:
 
         Refused when names, shapes or (with `finite`) values do not fit.
         """
-        if not isinstance(params, Mapping):
-            raise ParameterError(
-                f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {params!r}."
-            )
-        found = named(params)
+        found = self._named(params, call)
         expected = list(self._declared)
         if set(found) != set(expected):
             missing = [n for n in expected if n not in found]
@@ -101,12 +97,19 @@ class Network:
                     )
         return {name: found[name] for name in expected}
 
+    def _named(self, params: Any, call: str) -> dict[str, Any]:
+        if not isinstance(params, Mapping):
+            raise ParameterError(
+                f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {params!r}."
+            )
+        return named(params)
+
     def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The parts of checked arrays, by name: what every stage sees."""
         return taken_apart(self.architecture.params, arrays, self.sizes) if self._fused else dict(arrays)
 
-    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Parts by name, as the user's tree."""
+    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+        """Parts by name, as the user's tree; what it holds besides is taken from `like`."""
         return tree(self.architecture.params, arrays, self.sizes)
 
     @property

@@ -37,8 +37,8 @@ class SizedModel(Protocol):
         """These arrays with the parts of fused ones in their place."""
         ...
 
-    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Arrays by name, fused ones by their parts, as the user's tree."""
+    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+        """Arrays by name, fused ones by their parts, as the user's tree; what it holds besides is that of `like`."""
         ...
 
 

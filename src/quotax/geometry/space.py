@@ -184,7 +184,7 @@ class QuotientSpace:
                 f"{float(path.exit_time):.6g}, before t = 1. `space.geodesic` gives the path up to there.",
                 float(path.exit_time),
             )
-        return path.end
+        return self.network.tree(path.path.end, params)
 
     def _point(self, params: Any, call: str, *, warn: bool = True) -> Point:
         given, known = self._last.recalled(self._checked(params, "params", call))
@@ -231,7 +231,7 @@ class QuotientSpace:
         arrays = self._arrays(params, call)
         for family, element in self._by_family(g, "g", call):
             arrays = family.act(arrays, element)
-        return self.network.tree(arrays)
+        return self.network.tree(arrays, params)
 
     @functools.cached_property
     def affine(self) -> bool:
@@ -274,7 +274,7 @@ class QuotientSpace:
         arrays = self._arrays(params, "space.canonical(params)")
         found = self._gauge.canonical(arrays)
         there, element = self._represented(arrays, found)
-        return Representative(self.network.tree(there), element, found.attained)
+        return Representative(self.network.tree(there, params), element, found.attained)
 
     @functools.partial(jax.jit, static_argnums=0)
     def _represented(self, arrays: Named, found: Canonical) -> tuple[Named, dict[str, jax.Array]]:
@@ -308,9 +308,8 @@ class QuotientSpace:
         call = "space.align(params, reference)"
         arrays, goal = self._arrays(params, call), self._arrays(reference, call, "reference")
         moved, found, attained = self._between.aligned(arrays, goal, starts)
-        return Alignment(
-            self.network.tree(moved), dict(found.elements), found.distance, found.lower_bound, found.starts, attained
-        )
+        there = self.network.tree(moved, params)
+        return Alignment(there, dict(found.elements), found.distance, found.lower_bound, found.starts, attained)
 
     @one_thread
     def logarithm(

@@ -46,7 +46,8 @@ def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -
     real = tuple(spec for spec in model.inputs if spec.kind == "real")
     others = tuple(spec for spec in model.inputs if spec.kind != "real")
     paired = functools.partial(_paired, model, forward, output)
-    return FunctionModel(model.name, paired, (*model.params, *real, dataclasses.replace(output, name=PROBE)), others)
+    params = (*model.params, *real, dataclasses.replace(output, name=PROBE))
+    return FunctionModel(model.name, paired, params, others, model.fixed)
 
 
 def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any, *others: Any) -> Any:

@@ -18,12 +18,13 @@ class FunctionModel:
     function: Callable[..., Any]
     params: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...] = ()
+    fixed: Mapping[str, int | str] = field(default_factory=dict)
     _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without traces, which are made again."""
         kept = {"name": self.name, "function": self.function, "params": self.params, "inputs": self.inputs}
-        return {**kept, "_traces": {}}
+        return {**kept, "fixed": self.fixed, "_traces": {}}
 
     @property
     def axis_names(self) -> tuple[str, ...]:

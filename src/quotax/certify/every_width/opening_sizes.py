@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from quotax.artifacts import Model
+from quotax.artifacts import Model, settled
 from quotax.certify.every_width.opening import Opening, opened
 from quotax.errors import ArchitectureError
 from quotax.symmetry import Group
@@ -18,21 +18,25 @@ from quotax.symmetry import Group
 def openings(
     model: Model, group: Group | None, traced: Mapping[str, int] | None = None
 ) -> Iterator[dict[str, int | str]]:
-    """Sizes to trace at: symbols, multiples of symbols, as many symbols as there can be beside integers, integers."""
+    """Sizes to trace at: symbols, multiples of symbols, as many symbols as there can be beside integers, integers.
+
+    Axes that have to keep a size have no symbol.
+    """
     axes = model.axis_names
-    plain: dict[str, int | str] = {a: a for a in axes}
+    plain: dict[str, int | str] = settled({a: a for a in axes}, model.fixed)
     pairs: tuple[str, ...] = ()
-    if group is not None and group.axis in axes and group.divisor > 1:
+    if group is not None and group.axis in axes and group.axis not in model.fixed and group.divisor > 1:
         pairs = (str(group.divisor),)
-        plain |= {group.axis: _multiple(group.axis, pairs, axes)}
+        plain = settled(plain | {group.axis: _multiple(group.axis, pairs, axes)}, model.fixed)
     yield dict(plain)
-    if not axes:
+    if all(axis in model.fixed for axis in axes):
         return
     products = _products(model)
-    related = plain | {
+    multiplied = {
         a: _multiple(a, (*pairs, *of) if group is not None and a == group.axis else of, axes)
         for a, of in products.items()
     }
+    related = settled(plain | multiplied, model.fixed)
     if products:
         yield dict(related)
     for multiple in (2, 4):
@@ -40,15 +44,15 @@ def openings(
             if plain[axis] == axis and axis not in products and _needed(model, {axis: multiple}, products):
                 multiples = {axis: _multiple(axis, (str(multiple),), axes)}
                 multiples |= {a: _multiple(a, (multiples[axis],), axes) for a, of in products.items() if axis in of}
-                yield related | multiples
+                yield settled(related | multiples, model.fixed)
     for multiple in (2, 4, 12):
-        if _needed(model, dict.fromkeys(axes, multiple), {}):
+        if not model.fixed and _needed(model, dict.fromkeys(axes, multiple), {}):
             yield {a: _multiple(a, (str(multiple),), axes) for a in axes}
-    sizes = _distinct(axes, group) if traced is None else traced
+    sizes = _distinct(model, group) if traced is None else traced
     held: dict[str, int | str] = dict(sizes)
     for axis in sorted(axes, key=lambda a: group is None or a != group.axis):
-        freed = held | {axis: plain[axis]}
-        if len(axes) > 1 and isinstance(opened(model, freed), Opening):
+        freed = settled(held | {axis: plain[axis]}, model.fixed)
+        if len(axes) > 1 and axis not in model.fixed and isinstance(opened(model, freed), Opening):
             held = freed
     if held != sizes:
         yield held
@@ -66,8 +70,8 @@ def _multiple(axis: str, factors: Sequence[str], axes: Sequence[str]) -> str:
 
 def _sizes(model: Model, products: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Multiples of 12, no two alike, of which one divides a product of others only where that is asked for."""
-    sizes = {a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(model.axis_names)}
-    return {a: n * math.prod(sizes[b] for b in products.get(a, ())) for a, n in sizes.items()}
+    sizes = settled({a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(model.axis_names)}, model.fixed)
+    return settled({a: n * math.prod(sizes[b] for b in products.get(a, ())) for a, n in sizes.items()}, model.fixed)
 
 
 def _traces(model: Model, sizes: Mapping[str, int]) -> bool:
@@ -82,7 +86,7 @@ def _products(model: Model) -> dict[str, tuple[str, ...]]:
     """Axes whose sizes have to be multiples of another axis' size: the width of all heads, of that of one."""
     if _traces(model, _sizes(model, {})):
         return {}
-    for axis, other in itertools.permutations(model.axis_names, 2):
+    for axis, other in itertools.permutations([a for a in model.axis_names if a not in model.fixed], 2):
         sizes = _sizes(model, {axis: (other,)})
         if _traces(model, sizes) and not any(
             _traces(model, sizes | {axis: n}) for n in (12, sizes[other] + 12, 3 * sizes[other] - 12, sizes[axis] + 1)
@@ -105,6 +109,7 @@ def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, S
         for other in (multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
             changed = sizes | {axis: other}
             changed |= {a: changed[a] // sizes[axis] * other for a, of in products.items() if axis in of}
+            changed = settled(changed, model.fixed)
             if _traces(model, changed):
                 return False
     return True
@@ -121,13 +126,13 @@ def singles(model: Model, axes: Mapping[str, int | str], group: Group | None) ->
     return tuple(out)
 
 
-def _distinct(axes: Sequence[str], group: Group | None) -> dict[str, int]:
-    """Small sizes, no two alike."""
+def _distinct(model: Model, group: Group | None) -> dict[str, int]:
+    """Small sizes, no two alike but those that have to be."""
     out: dict[str, int] = {}
-    for axis in axes:
+    for axis in model.axis_names:
         step = group.divisor if group is not None and group.axis == axis else 1
         size = 2 * step if step > 1 else 2
         while size in out.values():
             size += step
         out[axis] = size
-    return out
+    return settled(out, model.fixed)

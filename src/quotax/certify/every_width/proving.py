@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quotax.artifacts import Model, sizes_text
+from quotax.artifacts import Model, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
 from quotax.certify.every_width.opening import Opening, opened, written_out
 from quotax.certify.every_width.opening_sizes import openings, singles
@@ -98,7 +98,7 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
     for axis, size in dict.fromkeys(left):
         if len(seen) >= _EXCEPTIONS:
             continue
-        other = opened(model, {**opening.axes, axis: size})
+        other = opened(model, settled({**opening.axes, axis: size}, model.fixed))
         if isinstance(other, str) or other.conditions:
             continue
         apart = attempt(other, model, action)
@@ -207,7 +207,7 @@ def _residual(found: FoundSteps, names: Any) -> str:
 
 def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
     """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
-    opening = opened(model, {a: a for a in model.axis_names})
+    opening = opened(model, settled({a: a for a in model.axis_names}, model.fixed))
     if isinstance(opening, str):
         return False, (), (), opening
     if opening.sheet.guards or opening.conditions:

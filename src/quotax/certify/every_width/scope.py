@@ -24,6 +24,7 @@ def scope_of(opening: Opening, singles: Sequence[str], seen: Sequence[tuple[str,
         return f"widths ({sizes_text(held)})"
     conditions = (*opening.conditions, *(f"{axis} ≥ 2" for axis in singles))
     left = [c for c in conditions if any(e not in seen for e in exceptions(c) or [None])]
+    left = [*(f"{a} = {size}" for a, size in tied(opening).items()), *left]
     left = [*(f"{a} a multiple of {n}" for a, n in _multiples(opening) if n in opening.axes), *left]
     shown = f" with {', '.join(left)}" if left else ""
     if not held:
@@ -31,11 +32,18 @@ def scope_of(opening: Opening, singles: Sequence[str], seen: Sequence[tuple[str,
     return f"every width of {', '.join(varied)} at {sizes_text(held)}{shown}"
 
 
+def tied(opening: Opening) -> dict[str, str]:
+    """The axes whose size is a product of numbers and of other axes' sizes, none of it a symbol of its own."""
+    symbols = {a for a, size in opening.axes.items() if size == a}
+    known = lambda size: all(f.isdecimal() or f in symbols for f in size.split("*"))
+    return {a: s for a, s in opening.axes.items() if isinstance(s, str) and s != a and known(s)}
+
+
 def _multiples(opening: Opening) -> list[tuple[str, str]]:
     """The axes that were traced at multiples alone, with the number or the axis that they are multiples of."""
     out = []
     for axis, size in opening.axes.items():
-        if isinstance(size, str) and size != axis:
+        if isinstance(size, str) and size != axis and axis not in tied(opening):
             multiple = size.rpartition("*")[0]
             out.append((axis, next((a for a, n in opening.axes.items() if n == multiple), multiple)))
     return out

@@ -15,7 +15,7 @@ class ShallowModel:
     def __init__(self, deep: Model, params: tuple[ArraySpec, ...], of: Repetition) -> None:
         """`params` are those of the blocks that are kept, and those of no block."""
         self.deep, self.params, self.of = deep, params, of
-        self.name, self.inputs, self.axis_names = deep.name, deep.inputs, deep.axis_names
+        self.name, self.inputs, self.axis_names, self.fixed = deep.name, deep.inputs, deep.axis_names, deep.fixed
         self._traces: dict[tuple[tuple[str, int], ...], Trace] = {}
 
     def trace(self, sizes: Mapping[str, int]) -> Trace:

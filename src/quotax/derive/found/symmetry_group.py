@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import Certificate, Model
+from quotax.artifacts import Certificate, Model, settled
 from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
 from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol, dimension_formulas, group_dimension
@@ -224,6 +224,10 @@ class SymmetryGroup:
 
     def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
         own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
+        brought: Mapping[str, int] = getattr(self.model, "own", {})
+        sizes = dict(brought) | dict(sizes)
+        if all(f in sizes for size in self.model.fixed.values() for f in str(size).split("*") if not f.isdecimal()):
+            sizes = settled(sizes, self.model.fixed)
         unknown = [a for a in sizes if a not in self.model.axis_names]
         missing = [a for a in own if a not in sizes]
         if unknown or missing:
@@ -236,7 +240,9 @@ class SymmetryGroup:
                 raise SymmetryError(f"`found.{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
         # axes that only inputs have: long enough that the input does not limit what can be told apart, and unequal
         free = (n for n in (6, *range(8, 10_000, 2)) if n not in sizes.values())
-        return {a: int(sizes[a]) if a in sizes else next(free) for a in self.model.axis_names}
+        return settled(
+            {a: int(sizes[a]) if a in sizes else next(free) for a in self.model.axis_names}, self.model.fixed
+        )
 
     # --- what people read
 

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from quotax.artifacts import Model
+from quotax.artifacts import Model, settled
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
 
@@ -30,9 +30,10 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
     """
     found: list[Sizes] = []
     cause: ArchitectureError | None = None
-    own_axes = dict.fromkeys(name for spec in model.params for name in spec.axis_names)
+    numbers = {axis for axis, size in model.fixed.items() if isinstance(size, int)}
+    own_axes = {name for spec in model.params for name in spec.axis_names} - numbers
     apart = lambda some: sum(len({sizes[axis] for sizes in some}) > 1 for axis in own_axes)
-    for first, second in zip(*map(unequal, _bases(model)), strict=True):
+    for first, second in zip(*(unequal(base, model.fixed) for base in _bases(model)), strict=True):
         for sizes in (first, second):
             if sizes in found:
                 continue
@@ -100,7 +101,9 @@ def _bases(model: Model) -> tuple[Sizes, Sizes]:
 def _free(model: Model, least: int) -> list[int]:
     """Sizes from `least` on that the declaration does not give to anything."""
     fixed = {f for spec in (*model.params, *model.inputs) for f in spec.factors if isinstance(f, int)}
-    fixed |= {spec.below for spec in model.inputs if isinstance(spec.below, int)}
+    fixed |= {spec.below for spec in model.inputs if isinstance(spec.below, int)} | {
+        n for n in model.fixed.values() if isinstance(n, int)
+    }
     return [n for n in range(least, least + len(model.axis_names) + len(fixed) + 1) if n not in fixed]
 
 
@@ -127,5 +130,6 @@ def _ordered(model: Model) -> tuple[list[str], bool]:
 
 def _sized(model: Model, ordered: Sequence[str], pool: Sequence[int]) -> Sizes:
     """The first sizes of the pool in this order, listed as the model lists its axes."""
-    sizes = dict(zip(ordered, pool, strict=False))
+    free = [axis for axis in ordered if axis not in model.fixed]
+    sizes = settled(dict(zip(free, pool, strict=False)), model.fixed)
     return {axis: sizes[axis] for axis in model.axis_names}

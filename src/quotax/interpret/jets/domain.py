@@ -101,6 +101,8 @@ class JetDomain:
         infinite: Any = None,
     ) -> Jet:
         """A computed value with the pullback to each of its operands."""
+        if infinite is not None:  # a mask that is repeated, as over the heads
+            infinite = np.broadcast_to(infinite, (len(infinite), *values.shape[1:]))
         kept = [(jet.node, _unbroadcast(back, jet.values.shape)) for jet, back in partials if jet.node is not None]
         if not kept:
             return Jet(values, None, infinite)

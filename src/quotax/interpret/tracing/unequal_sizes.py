@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from quotax.artifacts import Model, sizes_text
+from quotax.artifacts import Model, settled, sizes_text
 from quotax.errors import ArchitectureError
 
 Sizes = dict[str, int]
@@ -42,12 +42,17 @@ def coinciding(trace: Traced, axes: Sequence[str]) -> Separation | None:
     return None
 
 
-def unequal(base: Mapping[str, int]) -> Iterator[Sizes]:
+def unequal(base: Mapping[str, int], fixed: Mapping[str, int | str] | None = None) -> Iterator[Sizes]:
     """Assignments of unequal sizes: `base`, then those in which axes are even, multiples or products of one another.
 
     The k-th assignment asks the same of the axes whatever the base: what fits one base at a place fits others there.
-    No size is 1, which broadcasts against any other and so coincides with all of them.
+    No size is 1, which broadcasts against any other and so coincides with all of them. `fixed` sizes are kept.
     """
+    if fixed:
+        others = {axis: size for axis, size in base.items() if axis not in fixed}
+        rows = unequal(others) if others else iter([others])
+        yield from (settled({axis: row.get(axis, 0) for axis in base}, fixed) for row in rows)
+        return
     axes = tuple(base)
     yield dict(base)
     for even in itertools.chain(*(itertools.combinations(axes, count) for count in (1, 2))):

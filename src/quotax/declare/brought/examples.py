@@ -1,0 +1,122 @@
+"""The inputs of a model that was brought: examples, whose shapes and types say what an input may be.
+
+Floating arrays are real inputs, integers are tokens, truth values are masks; `qx.Positive(array)`, `qx.Mask(array)` and
+`qx.Tokens(array, below=...)` say more. Arguments may be trees (a state, a cache). Random keys, numbers and None are not
+inputs: they are what they are in the example.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.declare.axes import Mask, Positive, Tokens
+from quotax.declare.brought.leaves import is_array, plain
+from quotax.errors import ArchitectureError
+
+Kind = Literal["real", "positive", "tokens", "mask"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One array among the inputs: its name, shape and type, what it may hold, and what tokens are below."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    kind: Kind
+    below: Any = None
+
+    def given(self, array: Any) -> Any:
+        """The array in the type that the function expects: masks and tokens are traced in others."""
+        if self.kind == "mask" and self.dtype == jnp.bool_:
+            return array != 0
+        if self.kind in ("mask", "tokens") and jnp.issubdtype(self.dtype, jnp.integer):
+            return array.astype(jnp.int32)
+        return array
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """All arguments of a function after its parameters."""
+
+    structure: Any
+    places: tuple[Example | None, ...]
+    rest: tuple[Any, ...]
+
+    @property
+    def arrays(self) -> tuple[Example, ...]:
+        """The inputs in their order."""
+        return tuple(place for place in self.places if place is not None)
+
+    def filled(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments with these arrays in the inputs' places."""
+        left = iter(arrays)
+        leaves = [
+            plain(other) if place is None else place.given(next(left))
+            for place, other in zip(self.places, self.rest, strict=True)
+        ]
+        return jax.tree_util.tree_unflatten(self.structure, leaves)
+
+
+def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
+    """Examples of inputs, as a dict of argument name -> example, or in the order of the arguments."""
+    if isinstance(inputs, Mapping):
+        named = {str(name): value for name, value in inputs.items()}
+    else:
+        listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        named = dict(zip(_arguments(function, len(listed)), listed, strict=True))
+    args = tuple(named.values())
+    leaves, structure = jax.tree_util.tree_flatten_with_path(args, is_leaf=lambda leaf: leaf is None)
+    places: list[Example | None] = []
+    rest: list[Any] = []
+    taken: set[str] = set()
+    for path, leaf in leaves:
+        words = [list(named)[path[0].idx], *(re.sub(r"\W+", "", str(key)) for key in path[1:])]
+        name = re.sub(r"\W", "_", "_".join(words)).strip("_") or "x"
+        while name in taken:
+            name += "_"
+        place = _example(call, name, leaf)
+        taken |= {name} if place else set()
+        places.append(place)
+        rest.append(leaf if place is None else None)
+    return Examples(structure, tuple(places), tuple(rest))
+
+
+def _arguments(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of the arguments after the first, or `x`, `x2`, ... where the function does not say."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return [*names, *("x" if k == 0 else f"x{k + 1}" for k in range(len(names), count))]
+
+
+def _example(call: str, name: str, leaf: Any) -> Example | None:
+    kind: Kind | None = None
+    below = None
+    if isinstance(leaf, Positive | Mask | Tokens):
+        kind = "positive" if isinstance(leaf, Positive) else "mask" if isinstance(leaf, Mask) else "tokens"
+        below = getattr(leaf, "below", None)
+        leaf = leaf.axes
+        if isinstance(leaf, (int, float, list)):
+            leaf = np.asarray(leaf)
+        if not is_array(leaf):
+            raise ArchitectureError(
+                f"`{call}`: the input {name!r} needs an example array, as in qx.Positive(jnp.ones(3)), got {leaf!r}."
+            )
+    if not is_array(leaf) or jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+        return None
+    if jnp.issubdtype(leaf.dtype, jnp.unsignedinteger) and kind is None:
+        return None  # the words of a random key
+    if kind is None:
+        kind = "mask" if leaf.dtype == jnp.bool_ else "tokens" if jnp.issubdtype(leaf.dtype, jnp.integer) else "real"
+    return Example(name, tuple(leaf.shape), jnp.dtype(leaf.dtype), kind, below)

@@ -1,0 +1,315 @@
+"""Following dimensions through a trace: which must be equal, which are products of others, which are numbers.
+
+Every dimension of a parameter or input begins as an unknown of its own. An equation of the trace says what it asks of
+shapes: a contraction that two dimensions are one, an elementwise operation that all of them are, a reshape that one is
+the product of others, which takes the unknown apart. What an equation makes of nothing (`iota`, a broadcast to a
+number) is an unknown too, until it meets another one. Sizes are known throughout, and unknowns of different sizes never
+meet; two of the same size are one only where an equation says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jax.extend.core import Literal
+
+from quotax.jaxprs import CALLS, bare
+
+Dims = tuple["Unknown", ...]
+"""A dimension: a product of unknowns."""
+
+
+class Unknown:
+    """A size that is followed; `parts` once it is known to be another one, or a product.
+
+    `number` says that it is what it is: heights and widths of a convolution's kernel and image.
+    """
+
+    __slots__ = ("number", "parts", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = int(size)
+        self.parts: Dims | None = None
+        self.number = False
+
+
+def factors(dim: Sequence[Unknown]) -> list[Unknown]:
+    """The unknowns that a dimension is the product of, as far as is known; ones are left out."""
+    out: list[Unknown] = []
+    for unknown in dim:
+        if unknown.parts is not None:
+            out += factors(unknown.parts)
+        elif unknown.size != 1:
+            out.append(unknown)
+    return out
+
+
+def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
+    """Two dimensions are one: their factors meet from the left, larger ones taken apart by smaller ones."""
+    a, b = factors(first), factors(second)
+    if math.prod(u.size for u in a) != math.prod(u.size for u in b):
+        return
+    while a and b:
+        if a[0] is b[0]:
+            a, b = a[1:], b[1:]
+        elif a[0].size == b[0].size:
+            b[0].parts = (a[0],)
+            a[0].number |= b[0].number
+            a, b = factors(a[1:]), factors(b[1:])
+        else:
+            if a[0].size < b[0].size:
+                a, b = b, a
+            if a[0].size % b[0].size:
+                return
+            a[0].parts = (b[0], Unknown(a[0].size // b[0].size))
+            a, b = factors(a), factors(b)
+
+
+def reshaped(dims: Sequence[Dims], shape: Sequence[int]) -> list[Dims]:
+    """The dimensions after a reshape: each output takes the next factors, the last of them taken apart if need be."""
+    left = [u for dim in dims for u in factors(dim)]
+    out: list[Dims] = []
+    for size in shape:
+        took: list[Unknown] = []
+        while (have := math.prod(u.size for u in took)) != size:
+            if not left:
+                return [*out, *((Unknown(n),) for n in shape[len(out) :])]
+            missing = size // have
+            if size % have or (left[0].size > missing and left[0].size % missing):
+                return [*out, *((Unknown(n),) for n in shape[len(out) :])]
+            if left[0].size > missing:
+                left[0].parts = (Unknown(missing), Unknown(left[0].size // missing))
+                left = [u for v in left for u in factors((v,))]
+            took.append(left.pop(0))
+        out.append(tuple(took) or (Unknown(1),))
+    return out
+
+
+class Followed:
+    """The dimensions of everything in a trace, and which tokens are looked up along which of them."""
+
+    def __init__(self, jaxpr: Any, arguments: Sequence[Sequence[Dims]]) -> None:
+        """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
+        self.looked_up: dict[int, Dims] = {}
+        tokens = [frozenset([place]) for place in range(len(arguments))]
+        self.outputs = self._run(bare(jaxpr), list(arguments), tokens)[0]
+
+    def _run(self, jaxpr: Any, arguments: list[Any], tokens: list[frozenset[int]]) -> tuple[list[Any], list[Any]]:
+        known: dict[Any, Any] = {}
+        made: dict[Any, frozenset[int]] = {}
+        for variable in jaxpr.constvars:
+            known[variable], made[variable] = _fresh(getattr(variable.aval, "shape", ())), frozenset()
+        known.update(zip(jaxpr.invars, arguments, strict=True))
+        made.update(zip(jaxpr.invars, tokens, strict=True))
+        read = lambda atom: _fresh(atom.aval.shape) if isinstance(atom, Literal) else known[atom]
+        whose = lambda atom: frozenset() if isinstance(atom, Literal) else made[atom]
+        for equation in jaxpr.eqns:
+            dims, origin = [read(v) for v in equation.invars], [whose(v) for v in equation.invars]
+            out, kept = self._step(equation, dims, origin)
+            for variable, dim in zip(equation.outvars, out, strict=True):
+                shape = getattr(variable.aval, "shape", ())
+                known[variable] = dim if len(dim) == len(shape) else _fresh(shape)
+            made.update(zip(equation.outvars, kept, strict=True))
+        return [read(v) for v in jaxpr.outvars], [whose(v) for v in jaxpr.outvars]
+
+    def _step(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> tuple[list[Any], list[Any]]:
+        name, settings = equation.primitive.name, equation.params
+        together = frozenset().union(*origin)
+        kept = [together] * len(equation.outvars)
+        if name in CALLS:
+            inner = bare(settings[CALLS[name]])
+            skipped = len(dims) - len(inner.invars)
+            return self._run(inner, dims[skipped:], origin[skipped:])
+        if name == "scan":
+            return self._scan(settings, dims, origin, kept), kept
+        if name == "while":
+            consts = settings["body_nconsts"]
+            at = settings["cond_nconsts"]
+            carry = dims[at + consts :]
+            out, _ = self._run(bare(settings["body_jaxpr"]), dims[at:], origin[at:])
+            _all_meet(carry, out)
+            return carry, kept
+        if name == "cond":
+            outs = [self._run(bare(branch), dims[1:], origin[1:])[0] for branch in settings["branches"]]
+            for other in outs[1:]:
+                _all_meet(outs[0], other)
+            return outs[0], kept
+        if name == "gather":
+            return [self._gather(equation, dims, origin)], [frozenset()]
+        if name == "dynamic_slice":
+            starts = zip(origin[1:], dims[0], settings["slice_sizes"], strict=False)
+            for tokens, dim, size in starts:
+                if len(tokens) == 1 and size == 1:
+                    self.looked_up.setdefault(next(iter(tokens)), dim)
+        rule = _RULES.get(name)
+        shapes = [v.aval.shape for v in equation.outvars]
+        if rule is not None:
+            return rule(settings, dims, shapes), kept if name in _MOVES else [frozenset()] * len(kept)
+        return _elementwise(dims, shapes, [v.aval.shape for v in equation.invars]), kept
+
+    def _scan(self, settings: Any, dims: list[Any], origin: list[Any], kept: list[Any]) -> list[Any]:
+        consts, carried = settings["num_consts"], settings["num_carry"]
+        body = bare(settings["jaxpr"])
+        across = dims[consts + carried :]
+        for first, second in itertools.pairwise(across):
+            meet(first[0], second[0])
+        length = across[0][0] if across else (Unknown(settings["length"]),)
+        out, _ = self._run(body, [*dims[: consts + carried], *(d[1:] for d in across)], origin)
+        carry = dims[consts : consts + carried]
+        _all_meet(carry, out[:carried])
+        return [*carry, *([length, *d] for d in out[carried:])]
+
+    def _gather(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> list[Dims]:
+        """Rows by number: what the numbers count is the dimension that they are looked up along."""
+        settings, (operand, indices) = equation.params["dimension_numbers"], dims
+        sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
+        own = equation.invars[0].aval.shape
+        if len(settings.start_index_map) == 1 and len(origin[1]) == 1:
+            self.looked_up.setdefault(next(iter(origin[1])), operand[settings.start_index_map[0]])
+        batching = getattr(settings, "operand_batching_dims", ())
+        inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
+        offsets = dict(zip(settings.offset_dims, inner, strict=True))
+        outer = iter(indices[:-1])
+        out: list[Dims] = []
+        for place, size in enumerate(shape):
+            if place in offsets:
+                k = offsets[place]
+                out.append(operand[k] if sizes[k] == own[k] else (Unknown(size),))
+            else:
+                out.append(next(outer, (Unknown(size),)))
+        return out
+
+
+def _fresh(shape: Sequence[int]) -> list[Dims]:
+    return [(Unknown(n),) for n in shape]
+
+
+def _all_meet(first: Sequence[Sequence[Dims]], second: Sequence[Sequence[Dims]]) -> None:
+    for one, other in zip(first, second, strict=False):
+        for a, b in zip(one, other, strict=False):
+            meet(a, b)
+
+
+def _elementwise(dims: list[Any], shapes: list[Any], given: list[Any]) -> list[Any]:
+    """Operands of one rank have the same dimensions, but for those of length 1, which are repeated."""
+    out = []
+    for shape in shapes:
+        row = _fresh(shape)
+        for place, size in enumerate(shape):
+            same = [d[place] for d, s in zip(dims, given, strict=True) if len(s) == len(shape) and s[place] == size]
+            for one, other in itertools.pairwise(same):
+                meet(one, other)
+            row[place] = same[0] if same else row[place]
+        out.append(row)
+    return out
+
+
+def _dot(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    (left, right), (left_batch, right_batch) = settings["dimension_numbers"]
+    for a, b in (*zip(left, right, strict=True), *zip(left_batch, right_batch, strict=True)):
+        meet(dims[0][a], dims[1][b])
+    free = lambda k, used: [d for place, d in enumerate(dims[k]) if place not in used]
+    batch = [dims[0][a] for a in left_batch]
+    return [[*batch, *free(0, (*left, *left_batch)), *free(1, (*right, *right_batch))]]
+
+
+def _broadcast(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    out = _fresh(shapes[0])
+    for place, dim in zip(settings["broadcast_dimensions"], dims[0], strict=True):
+        if math.prod(u.size for u in dim) == shapes[0][place]:
+            out[place] = dim
+    return [out]
+
+
+def _reduce(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    return [[d for k, d in enumerate(dims[0]) if k not in settings["axes"]]] * len(shapes)
+
+
+def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    out = list(dims[0])
+    for other in dims[1:]:
+        for k, (a, b) in enumerate(zip(out, other, strict=True)):
+            if k != settings["dimension"]:
+                meet(a, b)
+    out[settings["dimension"]] = (Unknown(shapes[0][settings["dimension"]]),)
+    return [out]
+
+
+def _where_whole(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """Dimensions of the first operand that keep their size."""
+    return [
+        [d if math.prod(u.size for u in d) == n else (Unknown(n),) for d, n in zip(dims[0], shape, strict=True)]
+        for shape in shapes
+    ]
+
+
+def _parts(dim: Dims, count: int) -> Dims:
+    """One of so many equal parts; their number is what it is."""
+    size = math.prod(u.size for u in dim)
+    counted, part = reshaped([dim], (count, size // count))
+    for unknown in factors(counted):
+        unknown.number = True
+    return part
+
+
+def _split(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """Equal parts of a dimension: it is the product of their number and of their length."""
+    axis, sizes = settings["axis"], settings["sizes"]
+    whole = dims[0][axis]
+    part: Dims | None = None
+    if len(set(sizes)) == 1 and sum(sizes) == math.prod(u.size for u in whole):
+        part = _parts(whole, len(sizes))
+    return [[*dims[0][:axis], part or (Unknown(shape[axis]),), *dims[0][axis + 1 :]] for shape in shapes]
+
+
+def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """A half, third or fourth of a dimension, cut where such parts meet, is taken for one of its equal parts."""
+    out = []
+    for dim, size, start in zip(dims[0], shapes[0], settings["start_indices"], strict=True):
+        whole = math.prod(u.size for u in dim)
+        if size == whole:
+            out.append(dim)
+        elif size > 1 and whole in (2 * size, 3 * size, 4 * size) and start % size == 0 and not settings["strides"]:
+            out.append(_parts(dim, whole // size))
+        else:
+            out.append((Unknown(size),))
+    return [out]
+
+
+def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    numbers = settings["dimension_numbers"]
+    out = _fresh(shapes[0])
+    if settings["feature_group_count"] == settings["batch_group_count"] == 1:
+        meet(dims[0][numbers.lhs_spec[1]], dims[1][numbers.rhs_spec[1]])
+    for dim in (*(dims[1][k] for k in numbers.rhs_spec[2:]), *(dims[0][k] for k in numbers.lhs_spec[2:])):
+        for unknown in factors(dim):
+            unknown.number = True
+    out[numbers.out_spec[0]] = dims[0][numbers.lhs_spec[0]]
+    out[numbers.out_spec[1]] = dims[1][numbers.rhs_spec[0]]
+    return [out]
+
+
+_MOVES = ("broadcast_in_dim", "reshape", "squeeze", "transpose", "concatenate", "slice", "expand_dims", "rev")
+_RULES = {
+    "dot_general": _dot,
+    "broadcast_in_dim": _broadcast,
+    "transpose": lambda s, d, _: [[d[0][k] for k in s["permutation"]]],
+    "squeeze": lambda s, d, _: [[x for k, x in enumerate(d[0]) if k not in s["dimensions"]]],
+    "reshape": lambda s, d, shapes: [reshaped(d[0], shapes[0])],
+    "concatenate": _joined,
+    "conv_general_dilated": _convolution,
+    "split": _split,
+    "slice": _slice,
+    "iota": lambda s, d, shapes: [_fresh(shapes[0])],
+    **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "scatter", "scatter-add", "sort"), _where_whole),
+    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _where_whole),
+    **{
+        f"reduce_{what}": _reduce
+        for what in ("sum", "max", "min", "prod", "and", "or", "xor")
+    },
+    "argmax": _reduce,
+    "argmin": _reduce,
+}  # fmt: skip

@@ -1,0 +1,246 @@
+"""Functions that were not declared: what is inferred, what is proved of them, and what is refused."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quotax as qx
+from quotax.declare.brought.factories import fitted, value
+from quotax.declare.brought.leaves import Leaves, is_floating
+
+KEY = jax.random.key(0)
+
+
+class Layer(NamedTuple):
+    W: Any
+    b: Any
+
+
+def layers(width, inner=3, outer=2):
+    draw = lambda k, *shape: jax.random.normal(jax.random.fold_in(KEY, k), shape)
+    return [Layer(draw(0, width, inner), draw(1, width)), {"W": draw(2, outer, width), "steps": 7}]
+
+
+def net(params, x):
+    return params[1]["W"] @ jax.nn.relu(params[0].W @ x + params[0].b)
+
+
+SCALE = {"a0/W": "g @ a0/W", "a0/b": "g @ a0/b", "a1/W": "a1/W @ inv(g)"}
+
+
+# --- trees
+
+
+leaf = st.sampled_from(["array", "integers", "number", "none", "function"])
+LEAVES = {
+    "array": lambda: jnp.ones((2, 3)), "integers": lambda: jnp.arange(3), "number": lambda: 0.5, "none": lambda: None,
+    "function": lambda: jnp.sin,
+}  # fmt: skip
+trees = st.recursive(
+    leaf.map(lambda kind: LEAVES[kind]()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner, inner),
+        st.dictionaries(st.sampled_from(["a", "b", "a/b", "1"]), inner, max_size=3),
+        st.builds(Layer, inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees)
+def test_named_arrays_make_the_tree_that_they_were_in(tree):
+    found = Leaves.of(tree, is_floating)
+    arrays = found.named(tree)
+    assert all(is_floating(array) for array in arrays.values())
+    doubled = {name: 2 * array for name, array in arrays.items()}
+    again = found.tree(doubled, like=tree)
+    flat = lambda t: jax.tree.flatten(t, is_leaf=lambda leaf: leaf is None)
+    (before, structure), (after, same) = flat(tree), flat(again)
+    assert structure == same
+    for old, new in zip(before, after, strict=True):
+        assert np.array_equal(new, 2 * old) if is_floating(old) else new is old
+    bare = found.tree(doubled)
+    assert found.named(bare).keys() == doubled.keys() == found.named(again).keys()
+    assert sum(leaf is not None for leaf in flat(bare)[0]) == sum(map(is_floating, before))
+
+
+def test_the_same_array_twice_is_one_parameter():
+    E = jnp.ones((5, 3))
+    arch = qx.from_function(lambda p, t: p["out"] @ p["in"][t], {"in": E, "out": E}, jnp.asarray(2))
+    assert [spec.name for spec in arch.params] == ["in"]
+    assert arch.inputs[0].kind == "tokens"
+    assert arch.inputs[0].below == arch.params[0].axes[0][0]
+    found = qx.derive(arch)
+    assert [(str(s.group), s.action) for s in found] == [("O(h0)", {"in": "in @ g.T"})]
+    space = qx.quotient(arch, found)
+    moved = space.act({"in": E, "out": E}, space.random_element(KEY))
+    assert moved["in"] is moved["out"]
+
+
+# --- what is inferred, proved, moved
+
+
+def test_a_tree_of_lists_and_tuples_is_moved_without_a_change_of_its_outputs():
+    params, x = layers(5), jax.random.normal(KEY, (3,))
+    arch = qx.from_function(net, params, x)
+    found = qx.derive(arch)
+    assert [(s.name, c.scope) for s, c in found.proved] == [("scale h0", "every width")]
+    assert found.audit().complete
+    assert found.audit().parameters == 30
+    space = qx.quotient(arch, found, metric="invariant")
+    moved = space.act(params, space.random_element(KEY))
+    assert isinstance(moved[0], Layer)
+    assert moved[1]["steps"] == 7
+    np.testing.assert_allclose(net(moved, x), net(params, x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(arch(space.canonical(params).params, x), net(params, x), rtol=1e-5, atol=1e-5)
+    gradient = jax.grad(lambda p: jnp.sum(arch(p, x) ** 2))(arch.parameters)
+    flat = space.horizontal(params, gradient)
+    assert jax.tree.structure(flat) == jax.tree.structure(arch.parameters)
+    assert abs(space.inner(params, flat, space.vertical(params, gradient))) < 1e-6
+
+
+def test_broken_twins_are_refuted():
+    arch = qx.from_function(net, layers(5), jnp.ones(3))
+    assert qx.verify(arch, qx.Symmetry("right", qx.PositiveDiagonal("h0"), SCALE))
+    for wrong in (SCALE | {"a1/W": "a1/W @ g"}, {k: v for k, v in SCALE.items() if k != "a0/b"}):
+        assert qx.verify(arch, qx.Symmetry("wrong", qx.PositiveDiagonal("h0"), wrong)).status == "refuted"
+    assert qx.verify(arch, qx.Symmetry("signs", qx.Diagonal("h0"), SCALE)).status == "refuted"
+
+
+def test_a_factory_names_the_axes_and_others_have_to_make_the_same_function():
+    params, make = layers(5), lambda width: layers(width)
+    arch = qx.from_function(net, params, jnp.ones(3), make=make)
+    assert arch.own == {"width": 5, "x": 3, "y": 2}
+    assert arch.params[0].axes_text == "width x"
+    assert qx.derive(arch).certificates[0].scope == "every width"
+    with pytest.raises(qx.ArchitectureError, match="no product"):
+        qx.from_function(net, params, jnp.ones(3), make=lambda a, b: layers(a + b))
+    with pytest.raises(qx.ArchitectureError, match="has shape"):
+        qx.from_function(net, params, jnp.ones(3), make=lambda width: layers(width, outer=4))
+    with pytest.raises(qx.ArchitectureError, match="raised"):
+        qx.from_function(net, params, jnp.ones(3), make=lambda width: layers(width / 2))
+
+
+class Scaled(NamedTuple):
+    W: Any
+    V: Any
+    factor: Any
+
+
+def test_a_factory_whose_numbers_differ_from_those_of_the_model_is_refused():
+    make = lambda factor: lambda h: Scaled(jnp.ones((h, 2)), jnp.ones((1, h)), np.full(2, factor, np.int32))
+    run = lambda p, x: p.V @ jnp.tanh(p.W @ (p.factor * x))
+    assert qx.from_function(run, make(2)(4), jnp.ones(2), make=make(2)).own["h"] == 4
+    with pytest.raises(qx.ArchitectureError, match="other numbers"):
+        qx.from_function(run, make(2)(4), jnp.ones(2), make=make(3))
+
+
+def test_what_holds_at_every_size_but_that_of_the_parameters_is_not_proved():
+    def sometimes(p, x):
+        hidden = jax.nn.relu(p["W"] @ x)
+        return p["V"] @ (jnp.tanh(hidden) if p["W"].shape[0] == 5 else hidden)
+
+    action = qx.Symmetry("scale", qx.PositiveDiagonal("h0"), {"W": "g @ W", "V": "V @ inv(g)"})
+    at = lambda h: qx.from_function(sometimes, {"W": jnp.ones((h, 3)), "V": jnp.ones((2, h))}, jnp.ones(3))
+    assert not qx.verify(at(5), action)
+    assert not any("h0" in s.name for s in qx.derive(at(5)).families)
+    assert qx.verify(at(4), action)
+
+
+def test_an_axis_that_the_function_holds_keeps_its_size_in_every_scope():
+    def fixed(p, x):
+        return p["V"] @ jax.nn.relu(p["W"] @ x + jnp.zeros(5))
+
+    arch = qx.from_function(fixed, {"W": jnp.ones((5, 3)), "V": jnp.ones((2, 5))}, jnp.ones(3))
+    assert arch.fixed == {"h0": 5}
+    found = qx.derive(arch)
+    assert [c.scope for c in found.certificates] == ["every width of y, x at h0=5"]
+    assert found.certificates[0].recheck().scope == found.certificates[0].scope
+    assert found.audit().complete
+    with pytest.raises(qx.ArchitectureError, match=r"h0.*is 5.*make="):
+        arch.at(h0=6)
+
+
+def test_heads_are_not_mistaken_for_any_other_way_to_cut_a_dimension():
+    def heads(p, x):
+        cut = (x @ p["Q"]).reshape(x.shape[0], 2, -1)
+        return jnp.einsum("tnk,nky->ty", cut, p["O"].reshape(2, -1, p["O"].shape[-1]))
+
+    arch = qx.from_function(heads, {"Q": jnp.ones((3, 8)), "O": jnp.ones((8, 4))}, jnp.ones((5, 3)))
+    assert arch.params[1].axes_text == "x1 h0*h1"
+    assert arch.fixed == {"h0": 2}
+    found = qx.derive(arch)
+    assert str(found.families[0].group) == "GL(h1)^h0"
+    assert all(c.scope.endswith("at h0=2") for c in found.certificates)
+
+
+# --- inputs
+
+
+def test_states_keys_and_masks_among_the_inputs():
+    def step(p, state, x, key, mask):
+        h, c = state
+        noise = jax.random.normal(key, x.shape)  # not used
+        h = jnp.tanh(p["W"] @ x + p["U"] @ h)
+        return p["V"] @ (h + mask * c), noise.shape[0]
+
+    params = {"W": jnp.ones((4, 3)), "U": jnp.ones((4, 4)), "V": jnp.ones((2, 4))}
+    state = (jnp.zeros(4), qx.Positive(jnp.ones(4)))
+    arch = qx.from_function(step, params, [state, jnp.ones(3), KEY, jnp.ones(4, bool)])
+    assert [(s.name, s.kind) for s in arch.inputs] == [
+        ("state_0", "real"), ("state_1", "positive"), ("x", "real"), ("mask", "mask"),
+    ]  # fmt: skip
+    assert {s.name: s.axes_text for s in arch.params} == {
+        "U": "state_1 state_0", "V": "y state_1", "W": "state_1 x",
+    }  # fmt: skip
+    assert arch.renamed(x="inputs").inputs[2].axes_text == "inputs"
+
+
+def test_bad_input_is_refused_in_the_callers_words():
+    params = layers(5)
+    cases = {
+        "no floating array": lambda: qx.from_function(net, {"n": 3}, jnp.ones(3)),
+        "NaN": lambda: qx.from_function(net, jax.tree.map(lambda a: a * jnp.nan, params), jnp.ones(3)),
+        "callable": lambda: qx.from_function(3, params, jnp.ones(3)),
+        "below=": lambda: qx.from_function(lambda p, t: p[0].W @ (1.0 * t), params, jnp.arange(3)),
+        "was traced": lambda: qx.from_function(net, params, jnp.ones(4)),
+        "names its sizes|name its sizes": lambda: qx.from_function(net, params, jnp.ones(3), make=lambda **k: params),
+    }
+    for message, call in cases.items():
+        with pytest.raises(qx.QuotaxError, match=message):
+            call()
+    arch = qx.from_function(net, params, jnp.ones(3))
+    with pytest.raises(qx.ArchitectureError, match="unknown axis"):
+        arch.renamed(width="h")
+    with pytest.raises(qx.ArchitectureError, match="no other axis"):
+        arch.renamed(h0="x")
+    with pytest.raises(qx.ParameterError, match="missing 0/b"):
+        arch([{"W": jnp.ones((5, 3))}, {"W": jnp.ones((2, 5)), "steps": 7}], jnp.ones(3))
+
+
+# --- factories
+
+
+monomials = st.lists(
+    st.tuples(st.integers(1, 6), st.lists(st.sampled_from("abc"), max_size=3).map(sorted).map(tuple)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(monomials, st.fixed_dictionaries({n: st.integers(1, 9) for n in "abc"}))
+def test_products_of_keywords_are_found(row, own):
+    row = [*row, (1, ("a",)), (1, ("b",)), (2, ("c",))]
+    shapes = lambda sizes: {"W": tuple(value(product, sizes) for product in row)}
+    fit = fitted("from_function", list("abc"), {}, shapes, shapes(own))
+    assert fit.products["W"] == tuple(row)
+    assert fit.own == own
+    assert not fit.counts
