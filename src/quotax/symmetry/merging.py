@@ -199,4 +199,5 @@ def _contracted(entry: Entry, terms: list[_Term]) -> dict[str, Any] | None:
 
 
 def _called(name: str) -> str:
-    return name if name in (ELEMENT, INVERSE) else parameter(name)
+    """The operand's name; of a parameter that is called as the element is, the one that the language gives it."""
+    return name if name in (ELEMENT, INVERSE) or parameter(name) == ELEMENT else parameter(name)
