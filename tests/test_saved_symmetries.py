@@ -13,6 +13,7 @@ import pytest
 import models
 import quotax as qx
 from derive.rows import ROWS
+from quotax.certify import recalled
 from quotax.errors import SymmetryError
 from test_pickling import NAMES, derived
 
@@ -115,18 +116,44 @@ def test_a_file_cannot_make_a_claim_true(tmp_path):
         forged.append(honest | {"certificate": honest["certificate"] | {"derivation": [part]}})
     odd = [{"sizes": {"q": "q"}, "steps": []}, {"sizes": {}, "steps": []}, 1, {"steps": []}]
     forged += [honest | {"certificate": honest["certificate"] | {"derivation": [part]}} for part in odd]
+    for sizes in (
+        {"h": "h", "x": "h", "y": "y"},
+        {"h": "2*h_over_2", "x": "x", "y": "y"},
+        {"h": "x", "x": "h", "y": "y"},
+        {"h": "h", "x": "x", "y": "y", "z": "z"},
+    ):
+        part = honest["certificate"]["derivation"][0] | {"sizes": sizes}
+        forged.append(honest | {"certificate": honest["certificate"] | {"derivation": [part]}})
     for one in forged:
         path.write_text(json.dumps(data | {"families": [one]}))
         with pytest.raises(SymmetryError, match="do not hold"):
             qx.load_symmetries(path, models.relu).recheck()
 
 
+@qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+def branching(p, x):
+    """A model whose symmetry is another at one size of an input axis."""
+    z = p["W1"] @ x
+    return p["W2"] @ (jnp.tanh(z) if x.shape[0] == 64 else jax.nn.relu(z))
+
+
+def test_a_proof_at_one_size_is_none_for_every_width(tmp_path):
+    claim = qx.Symmetry("scale h", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    made = qx.verify(branching, claim)
+    assert made.scope == "every width with x ≠ 64"
+    assert made.recheck().scope == made.scope
+    data = json.loads(json.dumps(made.to_dict()))
+    other = {"sizes": {"h": 2, "x": 64, "y": 2}, "steps": data["derivation"][0]["steps"]}
+    data |= {"scope": "every width", "derivation": [*data["derivation"], other]}
+    again = recalled(branching, claim.bind(branching.params), qx.Certificate.from_dict(data))
+    with pytest.raises(SymmetryError, match="made again it says"):
+        again.recheck()
+
+
 def test_a_certificate_without_steps_is_made_again(tmp_path):
     claim = models.symmetry("relu scaling")[1]
     made = qx.verify(models.relu, claim, sizes={"h": 2, "x": 1, "y": 1})
     data = json.loads(json.dumps(made.to_dict()))
-    from quotax.certify import recalled
-
     again = recalled(models.relu, claim.bind(models.relu.params), qx.Certificate.from_dict(data))
     assert again.recheck().scope == made.scope == "widths (h=2, x=1, y=1)"
 

@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -146,6 +147,45 @@ def test_gains_that_a_rotation_passes_are_said_as_terms():
     expected = lower_action(action, residual.params, network.sizes).act(params, g)
     for name in params:
         np.testing.assert_allclose(moved[name], expected[name], atol=1e-12)
+
+
+def room(whole, cut, sizes):
+    """A view of an array in which the parts of an axis lie apart, and where the part is."""
+    length = lambda factors: int(np.prod([f if isinstance(f, int) else sizes[f] for f in factors]))
+    k = whole.ndim + cut["axis"]
+    lengths = [length(piece) for piece in cut["pieces"]]
+    apart = whole.reshape(
+        *whole.shape[:k], length(cut["before"]), sum(lengths), length(cut["after"]), *whole.shape[k + 1 :]
+    )
+    start = sum(lengths[: cut["index"]])
+    return apart, (*[slice(None)] * (k + 1), slice(start, start + lengths[cut["index"]]))
+
+
+@qx.architecture(params={"gate_up": "2*f d", "down": "d f"}, inputs={"x": "d"}, parts={"gate_up": "gate up"})
+def fused(p, x):
+    gate, up = jnp.split(p["gate_up"] @ x, 2)
+    return p["down"] @ (jax.nn.silu(gate) * up)
+
+
+def test_parts_of_fused_arrays_say_where_they_lie():
+    sizes = {"f": 3, "d": 2}
+    data = json.loads(json.dumps(qx.derive(fused, progress=lambda _: None).to_mapping()))
+    rng = np.random.default_rng(0)
+    whole = {"gate_up": rng.normal(size=(6, 2)), "down": rng.normal(size=(2, 3))}
+    x = rng.normal(size=2)
+    forward = lambda p: p["down"] @ ((z := p["gate_up"] @ x)[:3] / (1 + np.exp(-z[:3])) * z[3:])
+    scale = next(family for family in data["families"] if family["group"]["kind"] == "Diagonal")
+    (name,) = [n for n, what in scale["arrays"].items() if "part" in what]
+    (cut,) = scale["arrays"][name]["part"]["cuts"]
+    assert (name, scale["arrays"][name]["part"]["of"]) == ("gate_up.up", "gate_up")
+    moved = {n: a.copy() for n, a in whole.items()}
+    apart, place = room(moved["gate_up"], cut, sizes)
+    parts = merged(scale, {name: apart[place].reshape(3, 2), "down": whole["down"]}, np.array([2.0, -0.5, 3.0]), sizes)
+    apart[place] = parts[name].reshape(apart[place].shape)
+    moved["down"] = parts["down"]
+    assert not np.allclose(moved["gate_up"], whole["gate_up"])
+    np.testing.assert_array_equal(moved["gate_up"][:3], whole["gate_up"][:3])
+    np.testing.assert_allclose(forward(moved), forward(whole))
 
 
 def test_what_a_reader_sees():

@@ -10,7 +10,10 @@ What becomes of an array is one of three things.
 - `factor * g` is *added*, `g` lying along the dimensions named, the same for all indices of the others.
 - It is a sum of *terms*, each a contraction of arrays in the notation of NumPy's `einsum`.
 
-Dimensions are counted with fused axes apart: an array is brought to the shape of its `axes` first.
+An array may be a `part` of the one that is stored: an axis of that, counted from the end, is `before * pieces * after`,
+the pieces one after another, and the part is the piece `index` of it, or without the axis where it is `stacked`.
+Several cuts are made in their order. Dimensions are counted with fused axes apart: an array is brought to the shape of
+its `axes` first.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from typing import Any
 
 import sympy as sp
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import ArraySpec, Cut
+from quotax.parts import whole_name
 from quotax.symmetry.language import ELEMENT, INVERSE, Entry, parameter, variable
 from quotax.symmetry.plain import group_data
 from quotax.symmetry.symmetry import Action
@@ -61,10 +65,20 @@ def mapping(action: Action, specs: tuple[ArraySpec, ...]) -> dict[str, Any]:
 
 def _array(entry: Entry, spec: ArraySpec, action: Action) -> dict[str, Any]:
     data: dict[str, Any] = {"axes": list(spec.factors)}
+    if spec.cuts:
+        data["part"] = {"of": whole_name(spec), "cuts": [_cut(cut) for cut in spec.cuts]}
     terms = _terms(entry.expression)
     if terms is not None:
         data |= _multiplied(entry, terms, action) or _added(entry, terms) or _contracted(entry, terms) or {}
     return data | {"formula": entry.text}
+
+
+def _cut(cut: Cut) -> dict[str, Any]:
+    pieces = [list(piece) for piece in cut.pieces]
+    return {
+        "axis": cut.axis, "pieces": pieces, "index": cut.index,
+        "before": list(cut.before), "after": list(cut.after), "stacked": cut.stacked,
+    }  # fmt: skip
 
 
 def _terms(expression: sp.Expr) -> list[_Term] | None:
@@ -199,4 +213,5 @@ def _contracted(entry: Entry, terms: list[_Term]) -> dict[str, Any] | None:
 
 
 def _called(name: str) -> str:
-    return name if name in (ELEMENT, INVERSE) else parameter(name)
+    """The operand's name; of a parameter that is called as the element is, the one that the language gives it."""
+    return name if name in (ELEMENT, INVERSE) or parameter(name) == ELEMENT else parameter(name)

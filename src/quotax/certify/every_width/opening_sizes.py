@@ -59,6 +59,22 @@ def openings(
     yield dict(sizes)
 
 
+def begins(model: Model, group: Group | None, axes: Mapping[str, int | str]) -> bool:
+    """Whether a proof may begin at these sizes: at others a trace covers less than its scope would say.
+
+    A symbol that two axes share, or a multiple where the model exists at other sizes too, forgets some of them. Sizes
+    that are held are in the scope, whichever they are.
+    """
+    if set(axes) != set(model.axis_names):
+        return False
+    free = {axis: size for axis, size in axes.items() if isinstance(size, str)}
+    if len(free) < len(axes):
+        plain = next(openings(model, group))
+        return all(plain[axis] == size for axis, size in free.items())
+    symbols = lambda sizes: all(isinstance(size, str) for size in sizes.values())
+    return any(axes == sizes for sizes in itertools.takewhile(symbols, openings(model, group)))
+
+
 def _multiple(axis: str, factors: Sequence[str], axes: Sequence[str]) -> str:
     """The size of an axis as a multiple of these factors: `2*h_over_2`. What is multiplied has a name of its own."""
     product = "*".join(factors)

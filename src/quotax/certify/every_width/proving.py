@@ -11,7 +11,7 @@ from typing import Any
 from quotax.artifacts import Model, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
 from quotax.certify.every_width.opening import Opening, opened, written_out
-from quotax.certify.every_width.opening_sizes import openings, singles
+from quotax.certify.every_width.opening_sizes import begins, openings, singles
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
 from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
 from quotax.certify.every_width.statement import claimed, element_of
@@ -157,9 +157,19 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
 
 
 def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | None:
-    """The scope of a derivation when the kernel accepts it against the model, traced and written out again."""
+    """The scope of a derivation when the kernel accepts it against the model, traced and written out again.
+
+    The first part begins at sizes at which a proof may begin, the others hold one axis more.
+    """
     parts: list[Opening] = []
     for part in derivation:
+        axes = dict(part["sizes"])
+        if parts and len(parts[0].held) < len(parts[0].axes):
+            changed = [axis for axis, size in axes.items() if parts[0].axes.get(axis) != size]
+            if set(axes) != set(parts[0].axes) or len(changed) != 1 or not isinstance(axes[changed[0]], int):
+                return None
+        elif not begins(model, action.group, axes):
+            return None
         opening = written_out(model, part["sizes"])
         if isinstance(opening, str):
             return None
