@@ -49,7 +49,7 @@ def show(block):
     found = qx.derive(block.model, progress=lambda line: None)
     seconds = time.perf_counter() - start
     audits = [found.audit(**sizes) for sizes, _ in block.flat]
-    limit = 30 if block.name in ("decoder with layer norms", "llama", "decoder, fused") else 60
+    limit = 30 if block.name in ("decoder with layer norms", "llama", "decoder, fused", "gpt2, a layer") else 60
     flat = "/".join(str(audit.flat) for audit in audits)
     surplus = "/".join(str(audit.surplus) for audit in audits)
     scopes = {found.certificate(family.name).scope for family in found} - {"every width"}
@@ -88,8 +88,8 @@ def main():
         print(f"{row.name:24}{derived:9.2f}{limit:7d}{audited:9.2f}{plain:>9}  {audit.orbit}{mark}", flush=True)
     print(f"{'total':24}{total:9.1f}{240:7d}")
     print(f"\n{'block':26}{'derive':>9}{'limit':>7}{'flat':>6}{'surplus':>8}  families, all for every width")
-    blocks = table("derive.blocks")
-    for block in (*blocks.BLOCKS, *table("derive.fused").FUSED):
+    blocks, fused = table("derive.blocks"), table("derive.fused")
+    for block in (*blocks.BLOCKS, *fused.FUSED, fused.GPT2):
         if arguments.only in block.name:
             show(block)
     if arguments.layers:

@@ -241,7 +241,15 @@ FUSED = [
         slow=True,
     ),
 ]
-"""Blocks with arrays that hold several, flat dimensions from a float64 Jacobian at two assignments of sizes."""
+GPT2 = Block(
+    "gpt2, a layer",
+    gpt2_model(1),
+    (
+        ({"vocab": 6, "d": 4, "head": 2, "k": 2, "f": 3, "t": 3}, 67),
+        ({"vocab": 7, "d": 5, "head": 1, "k": 3, "f": 4, "t": 4}, 70),
+    ),
+)
+
 
 LAYOUTS = {
     "reshaped": attention(reshaped),

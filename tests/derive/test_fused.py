@@ -11,7 +11,7 @@ import pytest
 
 import quotax as qx
 from derive import gated_models
-from derive.fused import ATTENTION, LAYOUTS, gate_up, gpt2, gru
+from derive.fused import ATTENTION, GPT2, LAYOUTS, gate_up, gpt2, gru
 
 W, BIAS, OUT = "c_attn/w", "c_attn/b", "c_proj/w"
 
@@ -157,3 +157,19 @@ def test_units_of_fused_gates_are_permuted_and_flipped(derived):
         moved = {line.partition("[")[0] for line in found.discrete[1].action}
         assert flipped <= moved
         assert not moved & {f"{name[0]}.{i}" for name in flipped for i in range(4) if f"{name[0]}.{i}" not in flipped}
+
+
+@pytest.mark.long
+def test_a_layer_of_gpt2_whole(derived):
+    """The bias of keys is inert; what their weights hide behind a norm is proved with it taken along."""
+    found = derived(GPT2.model)
+    assert not found.unsearched
+    assert not found.unproved
+    assert {found.certificate(s.name).scope for s in (*found, *found.discrete)} == {"every width"}
+    keys = next(
+        s for s in found if any(key.startswith("h0/attn/c_attn/w.k") and "ln_1/g" in t for key, t in s.action.items())
+    )
+    assert any(key.startswith("h0/attn/c_attn/b.k") for key in keys.action)
+    for sizes, flat in GPT2.flat:
+        audit = found.audit(**sizes)
+        assert (audit.flat, audit.surplus) == (flat, 0)

@@ -17,6 +17,7 @@ from quotax.derive.candidates.templates import (
     Scale,
     Shift,
     Solution,
+    Weigh,
     solve_matrix,
     solve_shared,
     solve_vector,
@@ -134,9 +135,10 @@ def search(
     names = [s.name for s in declared]
     tried: set[Symmetry] = set()
 
-    def attempt(solution: Solution) -> bool | None:
+    def attempt(solution: Solution, siblings: Sequence[Solution] = ()) -> bool | None:
         """Whether a solution is proved; None when it is nothing new."""
-        candidates = [distinct(candidate, names) for candidate in symmetries(solution, specs)]
+        ways = [*_with_still(solution, siblings, specs, inert), solution]
+        candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs)]
         if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
             return None
         if solution.depends and not span.turns(candidates[0]):
@@ -159,9 +161,10 @@ def search(
             found.unproved.append(undecided)
         return False
 
-    inert = [name for name, solution in _inert(samples, specs) if attempt(solution)]
+    inert: list[str] = []
+    inert += [name for name, solution in list(_inert(samples, specs)) if attempt(solution)]
     for solutions in _solutions(samples, [s for s in specs if s.name not in inert], progress, budget):
-        failed = [solution for solution in solutions if attempt(solution) is False]
+        failed = [solution for solution in solutions if attempt(solution, solutions) is False]
         failed = [s for s in failed if all(isinstance(term, Scale) for term, _ in s.terms)]
         if len(failed) > 1:
             # A derivative that vanishes almost everywhere (sign, step) separates what only moves together.
@@ -183,6 +186,31 @@ def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tup
             axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
             term = Shift(spec.name, tuple(range(len(own))))
             yield spec.name, Solution(axis, each, None, ((term, Fraction(1)),))
+
+
+def _with_still(
+    solution: Solution, siblings: Sequence[Solution], specs: Sequence[ArraySpec], inert: Sequence[str]
+) -> list[Solution]:
+    r"""The solution with a bias that changes nothing moved as its siblings move theirs: the laws may need it to see it.
+
+    Keys that read a norm's output $n g + b$ through $K + q\,(1/g)^\top$ grow by the constant $q \sum b/g$, which their
+    inert bias takes back.
+    """
+    axes = {spec.name: spec.factors for spec in specs}
+    order = list(axes)
+    own = {t.gain: (t, a) for t, a in solution.terms if isinstance(t, Shift) and t.gain is not None}
+    if not inert or len(own) != 1 or any(isinstance(t, Weigh) for t, _ in solution.terms):
+        return []
+    ((gain, (shift, number)),) = own.items()
+    for sibling in siblings:
+        theirs = [a for t, a in sibling.terms if isinstance(t, Shift) and t.gain == gain]
+        weighed = [(t, a) for t, a in sibling.terms if isinstance(t, Weigh) and t.gain == gain]
+        if theirs and weighed:
+            alike = [name for name in inert if axes[name] == axes[weighed[0][0].param]]
+            nearest = sorted(alike, key=lambda name: abs(order.index(name) - order.index(shift.param)))[:1]
+            added = [[(replace(t, param=name), a * number / theirs[0]) for t, a in weighed] for name in nearest]
+            return [replace(solution, terms=(*solution.terms, *terms)) for terms in added]
+    return []
 
 
 def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
