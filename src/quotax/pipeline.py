@@ -13,6 +13,7 @@ from quotax.artifacts import ArraySpec, Certificate
 from quotax.certify import (
     Coverage,
     certify,
+    certify_alike,
     certify_equivariance,
     certify_field,
     certify_measure,
@@ -255,9 +256,14 @@ def derive(
             # the model accepts no small sizes
             return decide(sizes=[completed(architecture, own)], budget_seconds=seconds())
 
+    def alike(proved: Certificate, claims: Sequence[tuple[Symmetry, Mapping[str, str]]]) -> list[Certificate]:
+        bound = [(symmetry.bind(architecture.params), names) for symmetry, names in claims]
+        return certify_alike(architecture, proved, bound, seed=seed, reasons=False, budget_seconds=seconds())
+
     return derive_symmetries(
         architecture,
         prove,
+        alike,
         lambda expressions, left: bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left))),
         ansatz=ansatz,
         declared=tuple(declared),

@@ -12,7 +12,7 @@ from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
 from quotax.derive.depth.repetition import KEPT
-from quotax.derive.depth.restating import Statements, restricted
+from quotax.derive.depth.restating import ProveAlike, Statements, restricted
 from quotax.derive.depth.shallow_model import shallow
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.symmetry_group import SymmetryGroup
@@ -28,6 +28,7 @@ SMALL = 700
 def derive(
     model: Model,
     prove: Callable[[Symmetry], Certificate],
+    prove_alike: ProveAlike,
     prove_zero: ProveZero,
     *,
     ansatz: Ansatz = "affine",
@@ -40,7 +41,7 @@ def derive(
 ) -> SymmetryGroup:
     """The proved symmetries of a model that `declared` does not explain.
 
-    `prove` decides on finite actions, `prove_zero` on the derivative of the outputs along fields without one. `own`
+    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the derivative of the outputs along fields without one. `own`
     are sizes that the model is known to accept. What the budget left no time for is in `found.unsearched`.
     """
     budget = budget or Budget()
@@ -50,7 +51,7 @@ def derive(
     blocks = shallow(model, widths)
     looked, known, state = model, list(declared), None
     if blocks is not None:
-        looked, state = blocks, Statements(blocks, prove, known, progress, budget)
+        looked, state = blocks, Statements(blocks, prove, prove_alike, known, progress, budget)
         known = [s for one in declared if (s := restricted(one, model.params, blocks.params)) is not None]
         progress(f"{blocks.of.copies} blocks repeat: {KEPT} of them are searched")
     decide = prove if state is None else state.prove
