@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
-from quotax.certify.counterexample import EXACT, check_numerically, differ_together, find_float_witness, find_witness, precision_notes
+from quotax.certify.counterexample import (
+    EXACT,
+    check_numerically,
+    differ_together,
+    find_float_witness,
+    find_witness,
+    precision_notes,
+)
 from quotax.certify.every_width.proving import Outcome, accepts, prove_alike, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable

@@ -41,8 +41,10 @@ def derive(
 ) -> SymmetryGroup:
     """The proved symmetries of a model that `declared` does not explain.
 
-    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the derivative of the outputs along fields without one. `own`
-    are sizes that the model is known to accept. What the budget left no time for is in `found.unsearched`.
+    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the
+    derivative of the outputs along fields without one. `own` are sizes that the model is known to accept. Of blocks
+    that repeat a few are searched: what is found is stated of all of them, and proved of the whole model. What the
+    budget left no time for is in `found.unsearched`.
     """
     budget = budget or Budget()
     rng = np.random.default_rng(seed)
