@@ -256,15 +256,15 @@ def derive(
             # the model accepts no small sizes
             return decide(sizes=[completed(architecture, own)], budget_seconds=seconds())
 
-    def alike(proved: Certificate, claims: Sequence[tuple[Symmetry, Mapping[str, str]]]) -> list[Certificate]:
+    def alike(proved: Certificate, claims: Sequence[tuple[Symmetry, Mapping[str, str]]]) -> list[Certificate | None]:
         bound = [(symmetry.bind(architecture.params), names) for symmetry, names in claims]
-        return certify_alike(architecture, proved, bound, seed=seed, reasons=False, budget_seconds=seconds())
+        return certify_alike(architecture, proved, bound, seed=seed)
 
     return derive_symmetries(
         architecture,
         prove,
-        alike,
         lambda expressions, left: bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left))),
+        prove_alike=alike,
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,

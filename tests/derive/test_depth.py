@@ -104,7 +104,7 @@ def test_constants_tell_blocks_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [stream(5), chain(5)])
+@pytest.mark.parametrize("model", [stream(4), chain(5)])
 def test_what_is_found_is_what_a_search_of_all_blocks_finds(model, monkeypatch):
     found = quiet(model)
     assert all(found.certificate(s.name).scope == "every width" for s in (*found, *found.discrete))
@@ -134,4 +134,6 @@ def test_a_proof_is_replayed_about_other_blocks_and_false_claims_are_refuted():
     assert "block4/G" in str(four)
     assert "block1/G" not in str(four)
     assert len(four.derivation[0]["steps"]) == len(proved.derivation[0]["steps"])
-    assert odd.status == mixed.status == "refuted"
+    assert odd is None
+    assert mixed is None
+    assert [certify(model, claims[k][0]).status for k in (2, 3)] == ["refuted"] * 2

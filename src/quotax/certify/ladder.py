@@ -20,7 +20,7 @@ from quotax.certify.counterexample import (
 from quotax.certify.every_width.proving import Outcome, accepts, prove_alike, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable
-from quotax.errors import QuotaxError
+from quotax.errors import ArchitectureError, QuotaxError
 from quotax.symmetry import Action
 
 
@@ -61,13 +61,12 @@ def certify_alike(
     claims: Sequence[tuple[Action, Mapping[str, str]]],
     *,
     seed: int = 0,
-    **settings: Any,
-) -> list[Certificate]:
-    """Certificates of claims that say of other parameters what a proved one says of its own.
+) -> list[Certificate | None]:
+    """Certificates of claims that say of other parameters what a proved one says of its own; None for undecided ones.
 
     Each comes with the names that its parameters have in place of those. Its proof is that of the first, replayed about
     its own parameters; the numbers are looked at for all of them together, moved one after the other from one point.
-    What is not proved so, or where they differ, is decided as any other claim.
+    Where they differ, nothing is decided.
     """
     found: dict[int, Certificate] = {}
     for number, (action, names) in enumerate(claims):
@@ -81,13 +80,13 @@ def certify_alike(
     together = [claims[number][0] for number in found]
     if together:
         rng = np.random.default_rng(seed)
-        traces = traceable(model, together[0].group, f"verify({model.name}, ...)")
+        try:
+            traces = traceable(model, together[0].group, f"verify({model.name}, ...)")
+        except ArchitectureError:  # a model of its own sizes alone
+            return [None for _ in claims]
         if any(differ_together(trace, together, rng) for trace in (traces[0], *traces[2:])):
             found = {}
-    return [
-        found[number] if number in found else certify(model, action, seed=seed, **settings)
-        for number, (action, _) in enumerate(claims)
-    ]
+    return [found.get(number) for number in range(len(claims))]
 
 
 def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:

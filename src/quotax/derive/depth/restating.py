@@ -24,8 +24,8 @@ from quotax.telling import Budget
 
 Specs = tuple[ArraySpec, ...]
 
-ProveAlike = Callable[[Certificate, Sequence[tuple[Symmetry, Mapping[str, str]]]], list[Certificate]]
-"""Verdicts on symmetries whose parameters have these names in place of those of one that is proved."""
+ProveAlike = Callable[[Certificate, Sequence[tuple[Symmetry, Mapping[str, str]]]], list[Certificate | None]]
+"""Proofs of symmetries whose parameters have these names in place of those of one that is proved; None for no proof."""
 
 
 def restated(
@@ -109,7 +109,10 @@ class Statements:
                 self.progress(f"proving {first} in {len(others)} other blocks")
                 claims = [(self._named(other), names) for other, names in others]
                 for (named, _), verdict in zip(claims, self.alike(certificate, claims), strict=True):
-                    if verdict.status != "refuted":
+                    if verdict is None and self.budget.allows(f"a proof of {named}"):
+                        self.progress(f"proving {named}")
+                        verdict = self.decide(named)
+                    if verdict is not None and verdict.status != "refuted":
                         (out.proved if verdict else out.unproved).append((named, verdict))
         out.unproved += [(self._named(self.stated[s][0][0]), c) for s, c in found.unproved if isinstance(s, Symmetry)]
         return out
