@@ -17,6 +17,7 @@ from quotax.artifacts import ArraySpec, Certificate, sizes_text
 from quotax.certify import (
     Coverage,
     certify,
+    certify_alike,
     certify_equivariance,
     certify_field,
     certify_measure,
@@ -107,8 +108,12 @@ def _at_home(architecture: Architecture, action: Action, made: Certificate, **se
     home = certify(architecture, action, sizes=[sizes], **settings)
     if not home:
         return home
-    again = lambda: _both(made.recheck(), home.recheck())
-    return dataclasses.replace(_both(made, home), recipe=again)
+    return dataclasses.replace(_both(made, home), recipe=functools.partial(_rechecked, made, home))
+
+
+def _rechecked(first: Certificate, second: Certificate) -> Certificate:
+    again = first.recheck(), second.recheck()
+    return next((each for each in again if not each), None) or _both(*again)
 
 
 def _both(first: Certificate, second: Certificate) -> Certificate:
@@ -314,10 +319,17 @@ def derive(
             # the model accepts no small sizes
             return decide(sizes=[completed(architecture, own)], budget_seconds=seconds())
 
+    def alike(proved: Certificate, claims: Sequence[tuple[Symmetry, Mapping[str, str]]]) -> list[Certificate | None]:
+        bound = [(symmetry.bind(architecture.params), names) for symmetry, names in claims]
+        made = certify_alike(architecture, proved, bound, seed=seed)
+        home = lambda action, one: _at_home(architecture, action, one, seed=seed, reasons=False)
+        return [one and home(action, one) for (action, _), one in zip(bound, made, strict=True)]
+
     return derive_symmetries(
         architecture,
         prove,
         _prove_zero,
+        prove_alike=alike,
         ansatz=ansatz,
         declared=tuple(declared),
         sizes=widths,

@@ -1,13 +1,16 @@
 """How long derivations take, beside the straightforward SymPy route where that one finishes.
 
 Run `python tests/benchmarks/derive.py` (all rows, then blocks as people write them). `--blocks 12` adds the decoder of
-twelve blocks, `--layers 8` a decoder as LLaMA has it, of eight layers; `--only NAME` what has this in its name.
+twelve blocks, `--only NAME` leaves what has this in its name. `--layers 2 8 32` is depth alone: decoders as LLaMA has
+them, of so many layers, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import subprocess
+import sys
 import time
 
 import sympy as sp
@@ -57,13 +60,48 @@ def show(block):
     print(f"{block.name:26}{seconds:9.2f}{limit:7d}{flat:>6}{surplus:>8}  {len(found)}{mark}", flush=True)
 
 
+AUDITED = {"vocab": 7, "d": 4, "head": 2, "k": 2, "f": 3}
+"""Where deep models are audited."""
+
+
+def deep(layers):
+    """One line about a decoder of so many layers; families are those that are proved, `all` every one of them."""
+    model = table("derive.blocks").llama(layers)
+    start, busy = time.perf_counter(), time.process_time()
+    found = qx.derive(model, budget_seconds=3600, progress=lambda line: None)
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    memory = peak() / 2**30
+    every = all(found.certificate(s.name).scope == "every width" for s in (*found, *found.discrete))
+    start = time.perf_counter()
+    audit = found.audit(**AUDITED)
+    mark = "" if every and not found.unproved and not found.unsearched else "  not all for every width"
+    print(
+        f"{layers:6}{audit.parameters:12}{seconds:9.1f}{busy:8.1f}{memory:8.2f}{len(found):10}{len(found.discrete):10}"
+        f"{audit.surplus!s:>9}{time.perf_counter() - start:8.1f}{mark}",
+        flush=True,
+    )
+
+
+def depth(layers):
+    """Time and memory by depth, each in a new process."""
+    titles = ("parameters", "seconds", "CPU", "GiB", "families", "discrete", "surplus", "audit")
+    widths = (12, 9, 8, 8, 10, 10, 9, 8)
+    print(f"{'layers':6}" + "".join(f"{t:>{w}}" for t, w in zip(titles, widths, strict=True)), flush=True)
+    for count in layers:
+        subprocess.run([sys.executable, __file__, "--deep", str(count)], check=True)
+
+
 def main():
     """Print one line a row."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=0, help="also a decoder of this many blocks")
-    parser.add_argument("--layers", type=int, default=0, help="also a LLaMA of this many layers")
+    parser.add_argument("--layers", type=int, nargs="+", default=(), help="LLaMAs of these many layers alone")
+    parser.add_argument("--deep", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     arguments = parser.parse_args()
+    if arguments.deep or arguments.layers:
+        deep(arguments.deep) if arguments.deep else depth(arguments.layers)
+        return
     module = table("derive.rows")
     total = 0.0
     polynomial = {"linear", "linear wide-narrow", "u*v", "u^2-v^2", "tied", "cube", "lora"}
@@ -92,11 +130,6 @@ def main():
     for block in (*blocks.BLOCKS, *fused.FUSED, fused.GPT2):
         if arguments.only in block.name:
             show(block)
-    if arguments.layers:
-        start = time.perf_counter()
-        found = qx.derive(blocks.llama(arguments.layers), budget_seconds=3600, progress=lambda line: None)
-        seconds = time.perf_counter() - start
-        print(f"{arguments.layers} layers: {len(found)} families, {seconds:.0f} s, {peak() / 2**30:.1f} GiB")
     if arguments.blocks:
         start = time.perf_counter()
         found = qx.derive(module.decoder(arguments.blocks), progress=print)

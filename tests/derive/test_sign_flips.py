@@ -33,9 +33,16 @@ def flips(found):
 def seen_through(parities):
     """A function on sets that sees these parities and nothing else."""
     weights = np.random.default_rng(1).normal(size=(len(parities), 4))
-    return lambda one: np.sin(
-        sum((1 - 2 * ((one & p).bit_count() % 2)) * w for p, w in zip(parities, weights, strict=True))
+    return each(
+        lambda one: np.sin(
+            sum((1 - 2 * ((one & p).bit_count() % 2)) * w for p, w in zip(parities, weights, strict=True))
+        )
     )
+
+
+def each(value):
+    """The values at several sets."""
+    return lambda sets: [value(one) for one in sets]
 
 
 @given(st.integers(1, 9), st.lists(st.integers(1, 511), min_size=1, max_size=6))
@@ -61,7 +68,7 @@ def test_sets_that_leave_the_domain_say_nothing_and_the_others_are_still_told_ap
         return np.array([np.nan if (one & 0b11).bit_count() == 1 else 1.0 + (one >> 2 & 1), 2.0])
 
     every = lambda: range(8)
-    assert SignSpace(invariant([1, 2, 4], [logarithm], every)).rows == [0b11]
+    assert SignSpace(invariant([1, 2, 4], [each(logarithm)], every)).rows == [0b11]
 
 
 def test_beyond_the_halves_sums_of_two_small_sets_are_found():
@@ -74,7 +81,7 @@ def test_beyond_the_halves_sums_of_two_small_sets_are_found():
 
 def test_matches_and_the_smallest_members_of_cosets():
     value = seen_through([0b011, 0b100])
-    found = matches([0, 1, 2, 3], value, [0, 4], lambda one: value(one ^ 0b100))
+    found = matches([0, 1, 2, 3], value, [0, 4], lambda sets: value([one ^ 0b100 for one in sets]))
     assert small_members(found, [0b011]) == [0b100]
 
 

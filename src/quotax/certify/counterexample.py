@@ -14,7 +14,7 @@ refutation; what is not found proves nothing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +29,7 @@ from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.parts import tree
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed
+from quotax.symmetry.language import parameter
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""
@@ -98,6 +99,20 @@ def find_float_witness(trace: Trace, action: Action, rng: np.random.Generator, d
         if _differ(left, right) and _conditioned(trace, sample, left, right):
             return _witness(trace, sample, left, right)
     return None
+
+
+def differ_together(trace: Trace, actions: Sequence[Action], rng: np.random.Generator) -> bool:
+    """Whether the outputs change when all of these actions move a point of random floats, one after the other."""
+    sample = random_point(trace, rng)
+    moved = dict(sample["params"])
+    for number, action in enumerate(actions):
+        action.group.check_sizes(trace.sizes)
+        g = _float_element(action.group, trace, rng, number)
+        inverse = np.linalg.inv(g) if action.group.layout == "matrix" else None
+        moved |= transformed(action, trace.params, trace.sizes, moved, g, FLOATS, inverse)
+    sample |= {"moved": moved}
+    left, right = (numbers_at(trace, sample, which) for which in ("params", "moved"))
+    return _differ(left, right) and _conditioned(trace, sample, left, right)
 
 
 def precision_notes(trace: Trace) -> tuple[str, ...]:
@@ -249,11 +264,18 @@ def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 
     quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
     g = _element(action.group, trace.sizes, rng, number)
     exact = number < EXACT
-    params = {name: _quarters(array) if exact else array / 4 for name, array in quarters.items()}
+    read = _read(action)
+    params = {name: _quarters(a) if exact and name in read else a / 4 for name, a in quarters.items()}
     element, invert, arrays = (g, exact_inverse, OBJECTS) if exact else (_floats(g), np.linalg.inv, FLOATS)
     inverse = invert(element) if action.group.layout == "matrix" else None
     moved = params | transformed(action, trace.params, trace.sizes, params, element, arrays, inverse)
     return {"params": params, "g": g, "moved": moved, "inputs": _inputs(trace, rng, scale)}
+
+
+def _read(action: Action) -> set[str]:
+    """The parameters that an action moves or is made of: the others need no exact numbers."""
+    symbols = {str(s) for entry in action.entries for s in entry.expression.free_symbols}
+    return {parameter(name) for name in symbols} | set(action.moved)
 
 
 def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str, np.ndarray]:

@@ -10,11 +10,18 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
-from quotax.certify.counterexample import EXACT, check_numerically, find_float_witness, find_witness, precision_notes
-from quotax.certify.every_width.proving import Outcome, accepts, prove_for_every_width
+from quotax.certify.counterexample import (
+    EXACT,
+    check_numerically,
+    differ_together,
+    find_float_witness,
+    find_witness,
+    precision_notes,
+)
+from quotax.certify.every_width.proving import Outcome, accepts, prove_alike, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable
-from quotax.errors import QuotaxError
+from quotax.errors import ArchitectureError, QuotaxError
 from quotax.symmetry import Action
 
 
@@ -55,6 +62,40 @@ def recalled(model: Model, action: Action, certificate: Certificate) -> Certific
     else:
         recipe = functools.partial(certify, model, action, **certificate.settings)
     return dataclasses.replace(certificate, recipe=recipe)
+
+
+def certify_alike(
+    model: Model,
+    proved: Certificate,
+    claims: Sequence[tuple[Action, Mapping[str, str]]],
+    *,
+    seed: int = 0,
+) -> list[Certificate | None]:
+    """Certificates of claims that say of other parameters what a proved one says of its own; None for undecided ones.
+
+    Each comes with the names that its parameters have in place of those. Its proof is that of the first, replayed about
+    its own parameters; the numbers are looked at for all of them together, moved one after the other from one point.
+    Where they differ, nothing is decided.
+    """
+    found: dict[int, Certificate] = {}
+    for number, (action, names) in enumerate(claims):
+        outcome = prove_alike(model, action, names, proved.steps, proved.derivation) if proved.derivation else None
+        if outcome is not None:
+            made = Certificate(
+                claim_of(model, action), "proved", outcome.scope, outcome.steps, outcome.assumptions,
+                derivation=outcome.derivation,
+            )  # fmt: skip
+            found[number] = recalled(model, action, made)
+    together = [claims[number][0] for number in found]
+    if together:
+        rng = np.random.default_rng(seed)
+        try:
+            traces = traceable(model, together[0].group, f"verify({model.name}, ...)")
+        except ArchitectureError:  # a model of its own sizes alone
+            return [None for _ in claims]
+        if any(differ_together(trace, together, rng) for trace in (traces[0], *traces[2:])):
+            found = {}
+    return [found.get(number) for number in range(len(claims))]
 
 
 def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:

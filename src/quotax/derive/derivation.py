@@ -14,7 +14,7 @@ from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
 from quotax.derive.depth.repetition import KEPT
-from quotax.derive.depth.restating import Statements, restricted
+from quotax.derive.depth.restating import ProveAlike, Statements, restricted
 from quotax.derive.depth.shallow_model import shallow
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.loading import Recall, from_data
@@ -33,6 +33,7 @@ def derive(
     prove: Callable[[Symmetry], Certificate],
     prove_zero: ProveZero,
     *,
+    prove_alike: ProveAlike = lambda proved, claims: [None for _ in claims],
     ansatz: Ansatz = "affine",
     declared: Sequence[Symmetry] = (),
     sizes: Sequence[Mapping[str, int]] | None = None,
@@ -43,8 +44,10 @@ def derive(
 ) -> SymmetryGroup:
     """The proved symmetries of a model that `declared` does not explain.
 
-    `prove` decides on finite actions, `prove_zero` on the derivative of the outputs along fields without one. `own`
-    are sizes that the model is known to accept. What the budget left no time for is in `found.unsearched`.
+    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the
+    derivative of the outputs along fields without one. `own` are sizes that the model is known to accept. Of blocks
+    that repeat a few are searched: what is found is stated of all of them, and proved of the whole model. What the
+    budget left no time for is in `found.unsearched`.
     """
     budget = budget or Budget()
     rng = np.random.default_rng(seed)
@@ -53,7 +56,7 @@ def derive(
     blocks = shallow(model, widths)
     looked, known, state = model, list(declared), None
     if blocks is not None:
-        looked, state = blocks, Statements(blocks, prove, known, progress, budget)
+        looked, state = blocks, Statements(blocks, prove, prove_alike, known, progress, budget)
         known = [s for one in declared if (s := restricted(one, model.params, blocks.params)) is not None]
         progress(f"{blocks.of.copies} blocks repeat: {KEPT} of them are searched")
     decide = prove if state is None else state.prove

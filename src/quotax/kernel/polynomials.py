@@ -258,10 +258,10 @@ class Algebra:
         """
         unknown = self.bound_in(factors)
         if not unknown:
-            return tuple(sorted(factors, key=_order))
+            return tuple(sorted(factors, key=order_of))
         if len(unknown) == 1:
             naming: dict[Index, Index] = {unknown[0]: Bound(0, unknown[0].extent)}
-            return tuple(sorted(renamed(factors, naming), key=_order))
+            return tuple(sorted(renamed(factors, naming), key=order_of))
         rank = _ranked({i: (i.extent,) for i in unknown})
         for _ in range(len(unknown) + 1):
             seen: dict[Index, list[Any]] = {i: [] for i in unknown}
@@ -270,7 +270,7 @@ class Algebra:
                 for slot_number, index in enumerate(at):
                     for place, part in enumerate(ix.parts(index)):
                         if isinstance(part, Bound):
-                            seen[part].append((number, float(power), slot_number, place, shown))
+                            seen[part].append((f"{number:09}", float(power), slot_number, place, shown))
             fresh = _ranked({i: (rank[i], tuple(sorted(seen[i], key=repr))) for i in unknown})
             if len(set(fresh.values())) == len(set(rank.values())):
                 break
@@ -281,8 +281,8 @@ class Algebra:
         orders = itertools.product(*(itertools.permutations(group) for group in classes))
         for chosen in itertools.islice(orders, _ORDERS):
             naming = {i: Bound(k, i.extent) for k, i in enumerate(itertools.chain(*chosen))}
-            term = tuple(sorted(renamed(factors, naming), key=_order))
-            key = [_order(f) for f in term]
+            term = tuple(sorted(renamed(factors, naming), key=order_of))
+            key = [order_of(f) for f in term]
             if best is None or key < best[0]:
                 best = (key, term)
         assert best is not None
@@ -359,7 +359,8 @@ def _exact_root(value: Fraction, degree: int) -> Fraction | None:
     return Fraction(int(above), int(below)) if whole and also else None
 
 
-def _order(factor: Factor) -> Any:
+def order_of(factor: Factor) -> Any:
+    """What factors are sorted by: first the number of the atom."""
     number, at, power = factor
     return (number, float(power), tuple(map(ix.order, at)))
 

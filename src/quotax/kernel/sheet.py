@@ -11,7 +11,7 @@ import sympy as sp
 from quotax.kernel import atoms as kinds
 from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, fraction, key_of, rational, sign_of
+from quotax.kernel.polynomials import UNIT, Algebra, fraction, key_of, order_of, rational, sign_of
 from quotax.kernel.sizes import Size
 
 
@@ -58,6 +58,7 @@ class Sheet:
     places: dict[int, str] = field(default_factory=dict)
     """Where in the user's code an atom was made."""
     assumptions: tuple[str, ...] = ()
+    _users: dict[int, list[int]] = field(default_factory=dict, repr=False, compare=False)
     _parts: dict[int, tuple[int, ...] | None] = field(default_factory=dict, repr=False, compare=False)
 
     def parts(self, number: int) -> tuple[int, ...] | None:
@@ -69,13 +70,21 @@ class Sheet:
             self._parts[number] = tuple(sorted(found)) if whole else None
         return self._parts[number]
 
+    def users(self, number: int) -> Sequence[int]:
+        """The atoms that are functions of an atom, in the order in which they were made."""
+        if not self._users:
+            for atom in self.atoms.made:
+                for part in self.parts(atom.number) or ():
+                    self._users.setdefault(part, []).append(atom.number)
+        return self._users.get(number, ())
+
 
 def named_sum(algebra: Algebra, poly: Poly) -> Poly:
     """`poly` as a multiple of one atom, whose definition it is."""
     labels = algebra.free_in(poly)
     definition = algebra.in_slots(poly, labels)
     # a multiple of a known sum is a multiple of its atom
-    lead = min(definition.items(), key=lambda item: repr(item[0]))[1]
+    lead = min(definition.items(), key=lambda item: tuple(map(order_of, item[0])))[1]
     definition = algebra.scale(definition, 1 / lead)
     made = algebra.atoms.make(
         ("let", key_of(definition)),

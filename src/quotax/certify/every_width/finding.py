@@ -36,6 +36,8 @@ _FEW = 10
 """Polynomials of so many terms together are compared with their sums written out."""
 _DEEP = 12
 """So many sums are written out in search of parts that cancel; where they do, two or three were enough."""
+_STEADIER = 4
+"""So many sums of a shift are written out."""
 _COMPOSED = 150
 """Compositions with more nodes than this are not given to the lemma search."""
 
@@ -98,7 +100,21 @@ class _Search:
         few = len(plain) + len(moved) <= _FEW
         if few and (law is None or law.shift) and self.proof.same(plain, moved, _DEEP):
             return Law()
-        return law
+        return law if law is None or not law.shift else self._steadier(law) or law
+
+    def _steadier(self, law: Law) -> Law | None:
+        """The law with its shift written out, where it is seen to vary along fewer indices then.
+
+        Of `(W + q / gain) (n gain + bias)` the shift is `q` times the sums of `n`, which is zero, and of `bias / gain`.
+        """
+        shift = law.shift
+        for _ in range(_STEADIER):
+            before, shift = shift, self.proof.written_out(shift, _FEW, 1)
+            if shift == before:
+                break
+            if set(self.algebra.free_in(shift)) < set(self.algebra.free_in(law.shift)):
+                return replace(law, shift=shift)
+        return None
 
     def _record(self, atom: Atom, words: str) -> None:
         where = self.proof.sheet.places.get(atom.number)
@@ -108,7 +124,8 @@ class _Search:
     def _sum(self, atom: Atom, poly: Poly) -> None:
         plain, moved = self.proof.plain(poly), self.proof.moved(poly)
         law = self._law(plain, moved)
-        if not plain or (law is not None and law.shift and len(plain) <= _SHORT):
+        steady = law is not None and Law(shift=law.shift) == law and law.shift != self.algebra.add(moved, plain, -1)
+        if not plain or (law is not None and law.shift and not steady and len(plain) <= _SHORT):
             # a shift may cancel later, and so is kept in sight
             self.do(Step("inline", atom.number))
         elif law is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from quotax.artifacts import Model, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
+from quotax.certify.every_width.likeness import carried
 from quotax.certify.every_width.opening import Opening, opened, written_out
 from quotax.certify.every_width.opening_sizes import begins, openings, singles
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
@@ -19,7 +20,7 @@ from quotax.certify.every_width.words import index_text, law_text, poly_text
 from quotax.interpret.laws.tensors import NoLaw
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
-from quotax.kernel.polynomials import TooLarge, slot
+from quotax.kernel.polynomials import Algebra, TooLarge, slot
 from quotax.kernel.proof import Proof, Refused
 from quotax.kernel.sizes import Size
 from quotax.symmetry import Action
@@ -134,7 +135,7 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
         return Outcome(False, residual=str(error), opening=opening.axes)
     except TooLarge:
         return Outcome(False, residual="the polynomials grew too large", opening=opening.axes)
-    lines = (*_claim_lines(opening, found, said, names), *found.lines)
+    lines = (*_claim_lines(opening, found.proof.algebra, said, names), *found.lines)
     broken = found.breaks[0] if found.breaks else None
     if not settled:
         return Outcome(False, EVERY_WIDTH, lines, (), _residual(found, names), broken, opening.axes)
@@ -156,7 +157,12 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
     return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
 
 
-def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | None:
+def accepts(
+    model: Model,
+    action: Action,
+    derivation: Sequence[Any],
+    write: Callable[[Model, Mapping[str, int | str]], Opening | str] = written_out,
+) -> str | None:
     """The scope of a derivation when the kernel accepts it against the model, traced and written out again.
 
     The first part begins at sizes at which a proof may begin, the others hold one axis more.
@@ -170,7 +176,7 @@ def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | No
                 return None
         elif not begins(model, action.group, axes):
             return None
-        opening = written_out(model, part["sizes"])
+        opening = write(model, part["sizes"])
         if isinstance(opening, str):
             return None
         sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
@@ -188,12 +194,35 @@ def accepts(model: Model, action: Action, derivation: Sequence[Any]) -> str | No
     return scope_of(parts[0], alone, [item for o in parts[1:] for item in o.held.items()])
 
 
-def _claim_lines(opening: Opening, found: FoundSteps, claim: Mapping[str, Any], names: Any) -> list[str]:
+def prove_alike(
+    model: Model, action: Action, names: Mapping[str, str], proof: Sequence[str], derivation: Sequence[Any]
+) -> Outcome | None:
+    """The proof of a claim whose parameters are renamed these, as a proof of this one; None where it is none."""
+    parts = []
+    for part in derivation:
+        opening = opened(model, part["sizes"])
+        steps = None if isinstance(opening, str) else carried(opening.sheet, names, part["steps"])
+        if steps is None:
+            return None
+        parts.append({"sizes": dict(part["sizes"]), "steps": steps})
+    scope, first = accepts(model, action, parts, opened), opened(model, derivation[0]["sizes"])
+    if scope is None or isinstance(first, str):
+        return None
+    sizes = {a: Size.of(n) for a, n in first.trace.sizes.items()}
+    element = element_of(action.group, sizes)
+    algebra = Proof(first.sheet, element, prove).algebra
+    said = claimed(first.sheet, algebra, action, element, model, sizes)
+    lines = _claim_lines(first, algebra, said, {size: axis for axis, size in reversed(sizes.items())})
+    lines += proof[len(lines) :]
+    return Outcome(True, scope, tuple(lines), assumptions_of(first), opening=first.axes, derivation=tuple(parts))
+
+
+def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], names: Any) -> list[str]:
     atoms = opening.sheet.atoms
     lines = []
     for name, image in claim.items():
         at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atoms[opening.sheet.parameters[name]].slots))
-        shown = poly_text(found.proof.algebra, image, names)
+        shown = poly_text(algebra, image, names)
         lines.append(f"{name}[{at}] becomes {shown}  [the action]")
     return lines
 

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jax.extend.core import Literal
 
 from quotax.jaxprs import CALLS, bare
@@ -104,7 +105,7 @@ class Followed:
             known[variable], made[variable] = _fresh(getattr(variable.aval, "shape", ())), frozenset()
         known.update(zip(jaxpr.invars, arguments, strict=True))
         made.update(zip(jaxpr.invars, tokens, strict=True))
-        read = lambda atom: _fresh(atom.aval.shape) if isinstance(atom, Literal) else known[atom]
+        read = lambda atom: _fresh(np.shape(atom.val)) if isinstance(atom, Literal) else known[atom]
         whose = lambda atom: frozenset() if isinstance(atom, Literal) else made[atom]
         for equation in jaxpr.eqns:
             dims, origin = [read(v) for v in equation.invars], [whose(v) for v in equation.invars]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
 from quotax.jaxprs import bare, bodies, live
@@ -83,16 +83,13 @@ def shortened(trace: Trace, of: Repetition) -> Trace | None:
         return None
     if [v.aval for v in outputs] != [v.aval for v in jaxpr.outvars]:
         return None
-    short = Jaxpr(jaxpr.constvars, jaxpr.invars, outputs, [*equations[:first], *behind], jaxpr.effects)
-    lived = live(short)
-    read = {v for e in lived for v in e.invars if not isinstance(v, Literal)} | {
-        v for v in outputs if not isinstance(v, Literal)
-    }
+    lived = live(jaxpr.replace(outvars=outputs, eqns=[*equations[:first], *behind]))
+    read = {v for v in (*outputs, *(v for e in lived for v in e.invars)) if not isinstance(v, Literal)}
     arrays = dict(zip(jaxpr.invars, trace.arrays, strict=True))
     dropped = {v for v, spec in arrays.items() if spec.name in _later(of) and v not in read}
     invars = [v for v in jaxpr.invars if v not in dropped]
     params = tuple(spec for v, spec in arrays.items() if v not in dropped and spec in trace.params)
-    closed = ClosedJaxpr(Jaxpr(jaxpr.constvars, invars, outputs, lived, jaxpr.effects), trace.jaxpr.consts)
+    closed = ClosedJaxpr(jaxpr.replace(invars=invars, outvars=outputs, eqns=lived), trace.jaxpr.consts)
     return Trace(closed, params, trace.inputs, trace.sizes, trace.out_tree)
 
 
@@ -136,6 +133,7 @@ def _following(trace: Trace, equations: list[Any], start: int, period: int, copi
     """What each parameter is one block later, by name; None where two places of one block disagree."""
     made = {v: (i, k) for i, e in enumerate(equations) for k, v in enumerate(e.outvars)}
     arrays = dict(zip(trace.jaxpr.jaxpr.invars, trace.arrays, strict=True))
+    params = {v for v, spec in arrays.items() if spec in trace.params}
     inner = range(start, start + copies * period)
     paired: dict[Any, Any] = {}
 
@@ -144,12 +142,12 @@ def _following(trace: Trace, equations: list[Any], start: int, period: int, copi
         waiting = [(here, there)]
         while waiting:
             u, v = waiting.pop()
-            if isinstance(u, Literal) or isinstance(v, Literal) or u is v or (u, v) in seen:
+            if isinstance(u, Literal) or isinstance(v, Literal) or (u, v) in seen:
                 continue
             seen.add((u, v))
             if u in arrays and v in arrays:
                 yield u, v
-            elif u in made and v in made and made[u][0] not in inner and made[v][0] not in inner:
+            elif u is not v and u in made and v in made and made[u][0] not in inner and made[v][0] not in inner:
                 one, other = equations[made[u][0]], equations[made[v][0]]
                 if made[u][1] == made[v][1] and one.primitive is other.primitive:
                     waiting += zip(one.invars, other.invars, strict=False)
@@ -158,8 +156,8 @@ def _following(trace: Trace, equations: list[Any], start: int, period: int, copi
     for i in range(start, start + (copies - 1) * period):
         for here, there in zip(equations[i].invars, equations[i + period].invars, strict=True):
             for u, v in pairs(here, there):
-                same = arrays[u].axes == arrays[v].axes and arrays[u] in trace.params and arrays[v] in trace.params
+                same = u is v or (arrays[u].axes == arrays[v].axes and {u, v} <= params)
                 if not same or paired.setdefault(u, v) is not v:
                     return None
-    out = {arrays[u].name: arrays[v].name for u, v in paired.items()}
+    out = {arrays[u].name: arrays[v].name for u, v in paired.items() if u is not v}
     return out if out and len(set(out.values())) == len(out) else None

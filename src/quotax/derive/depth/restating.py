@@ -24,9 +24,17 @@ from quotax.telling import Budget
 
 Specs = tuple[ArraySpec, ...]
 
+ProveAlike = Callable[[Certificate, Sequence[tuple[Symmetry, Mapping[str, str]]]], list[Certificate | None]]
+"""Proofs of symmetries whose parameters have these names in place of those of one that is proved; None for no proof."""
 
-def restated(symmetry: Symmetry, shallow: Specs, deep: Specs, blocks: Blocks) -> list[Symmetry]:
-    """The claims about the deep model that a symmetry of the shallow one stands for; all but the first by shifting."""
+
+def restated(
+    symmetry: Symmetry, shallow: Specs, deep: Specs, blocks: Blocks
+) -> list[tuple[Symmetry, Mapping[str, str]]]:
+    """The claims about the deep model that a symmetry of the shallow one stands for.
+
+    Each comes with the names that the parameters of the first have in it.
+    """
     entries = dict(zip(symmetry.action, symmetry.bind(shallow).entries, strict=True))
     names = {spec.name for spec in shallow}
     touched = {name for entry in entries.values() for name in (entry.name, *_read(entry, names))}
@@ -43,30 +51,28 @@ def restated(symmetry: Symmetry, shallow: Specs, deep: Specs, blocks: Blocks) ->
         changed = {name: other for name in touched if (other := moved(name, by)) != name}
         return dict(_renamed(key, entry, changed) for key, entry in own.items())
 
-    def shifts(count: int) -> list[dict[str, Entry]]:
-        return [made(lambda block, k=k: block + k) for k in range(count)]
+    def stated(own: Mapping[str, Entry], by: Callable[[int], int] = lambda block: block) -> tuple:
+        named = Symmetry.of(symmetry.name, symmetry.group, deep, own)
+        return named, {name: moved(name, by) for name in touched}
 
     before_last = lambda block: last - 1 if block == 1 else block
-    if 1 not in at:
-        found = [entries]
-    elif at == {1} or (at == {0, 1} and not common):
-        found = shifts(last - 1)
-    elif 0 not in at:
-        found = [made(before_last)]
-    elif at == {0, 1}:
-        found = [entries]
-    else:
-        whole: dict[str, Entry] = {}
-        for key, entry in entries.items():
-            block = blocks.block.get(entry.name)
-            if block == 1:
-                between = [made(lambda b, k=k: min(b, 2) + k, {key: entry}) for k in range(last - 1)]
-                whole |= {k: e for part in between for k, e in part.items()}
-            else:
-                whole |= made(before_last if block is not None and block >= last else lambda b: b, {key: entry})
-        order = {spec.name: k for k, spec in enumerate(deep)}
-        found = [dict(sorted(whole.items(), key=lambda item: order[item[1].name]))]
-    return [Symmetry.of(symmetry.name, symmetry.group, deep, own) for own in found]
+    if at == {1} or (at == {0, 1} and not common):
+        later = [lambda block, k=k: block + k for k in range(last - 1)]
+        return [stated(made(by), by) for by in later]
+    if 1 not in at or at == {0, 1}:
+        return [stated(entries)]
+    if 0 not in at:
+        return [stated(made(before_last))]
+    whole: dict[str, Entry] = {}
+    for key, entry in entries.items():
+        block = blocks.block.get(entry.name)
+        if block == 1:
+            for k in range(last - 1):
+                whole |= made(lambda b, k=k: min(b, 2) + k, {key: entry})
+        else:
+            whole |= made(before_last if block is not None and block >= last else lambda b: b, {key: entry})
+    order = {spec.name: k for k, spec in enumerate(deep)}
+    return [stated(dict(sorted(whole.items(), key=lambda item: order[item[1].name])))]
 
 
 class Statements:
@@ -76,36 +82,39 @@ class Statements:
         self,
         shallow: ShallowModel,
         prove: Callable[[Symmetry], Certificate],
+        prove_alike: ProveAlike,
         declared: Sequence[Symmetry],
         progress: Callable[[str], None],
         budget: Budget,
     ) -> None:
-        """`prove` decides on symmetries of the deep model."""
-        self.shallow, self.decide, self.progress, self.budget = shallow, prove, progress, budget
+        """`prove` decides on symmetries of the deep model, `prove_alike` on those that are like one that is proved."""
+        self.shallow, self.decide, self.alike = shallow, prove, prove_alike
+        self.progress, self.budget = progress, budget
         self.blocks = Blocks(shallow.of)
         self.names = [s.name for s in declared]
-        self.stated: dict[Symmetry, list[Symmetry]] = {}
+        self.stated: dict[Symmetry, list[tuple[Symmetry, Mapping[str, str]]]] = {}
 
     def prove(self, symmetry: Symmetry) -> Certificate:
         """The verdict on the first of the claims that it stands for."""
         self.stated[symmetry] = restated(symmetry, self.shallow.params, self.shallow.deep.params, self.blocks)
-        return self.decide(self.stated[symmetry][0])
+        return self.decide(self.stated[symmetry][0][0])
 
     def everywhere(self, found: FoundFamilies) -> FoundFamilies:
         """All claims: of those that stand for more than one, the others are proved now."""
         out = FoundFamilies()
         for symmetry, certificate in found.proved:
-            first, *others = self.stated[symmetry]
+            (first, _), *others = self.stated[symmetry]
             out.proved.append((self._named(first), certificate))
-            for other in others:
-                if not self.budget.allows(f"a proof of {other}"):
-                    break
-                named = self._named(other)
-                self.progress(f"proving {named}")
-                verdict = self.decide(named)
-                if verdict.status != "refuted":
-                    (out.proved if verdict else out.unproved).append((named, verdict))
-        out.unproved += [(self._named(self.stated[s][0]), c) for s, c in found.unproved if isinstance(s, Symmetry)]
+            if others and self.budget.allows(f"proofs of {first} in {len(others)} other blocks"):
+                self.progress(f"proving {first} in {len(others)} other blocks")
+                claims = [(self._named(other), names) for other, names in others]
+                for (named, _), verdict in zip(claims, self.alike(certificate, claims), strict=True):
+                    if verdict is None and self.budget.allows(f"a proof of {named}"):
+                        self.progress(f"proving {named}")
+                        verdict = self.decide(named)
+                    if verdict is not None and verdict.status != "refuted":
+                        (out.proved if verdict else out.unproved).append((named, verdict))
+        out.unproved += [(self._named(self.stated[s][0][0]), c) for s, c in found.unproved if isinstance(s, Symmetry)]
         return out
 
     def _named(self, symmetry: Symmetry) -> Symmetry:
