@@ -181,7 +181,8 @@ def test_a_point_where_a_variance_vanishes_is_no_witness():
 def test_refusals_name_the_call():
     _, claim = symmetry("relu scaling")
     with pytest.raises(qx.ArchitectureError, match=r"`verify\(architecture, ...\)` needs what"):
-        qx.verify(relu.at(h=2, x=2, y=2), claim)
+        qx.verify(relu.function, claim)
+    assert qx.verify(relu.at(h=2, x=2, y=2), claim).scope == "every width"
     with pytest.raises(qx.SymmetryError, match=r"symmetry must be a `qx.Symmetry`, got 'scale'"):
         qx.verify(relu, "scale")
     with pytest.raises(qx.SymmetryError, match="axis 'h', which no parameter has"):

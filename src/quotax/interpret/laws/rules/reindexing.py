@@ -190,6 +190,8 @@ def concatenate(eqn: Eqn, args: list[Any]) -> list[Any]:
     if any(s == Size.of(0) for s in sizes):
         args = [a for a, s in zip(args, sizes, strict=True) if s != Size.of(0)]
         sizes = [s for s in sizes if s != Size.of(0)]
+    if not args:
+        raise NoLaw("all that it puts together is empty")
     values = _alike(eqn, args, d)
     if len(set(sizes)) == 1:
         return [joined(eqn, values, d)]
