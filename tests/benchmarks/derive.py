@@ -64,6 +64,10 @@ AUDITED = {"vocab": 7, "d": 4, "head": 2, "k": 2, "f": 3}
 """Where deep models are audited."""
 
 
+RANKED = 2500
+"""Above so many parameters an audit has no rank."""
+
+
 def deep(layers):
     """One line about a decoder of so many layers; families are those that are proved, `all` every one of them."""
     model = table("derive.blocks").llama(layers)
@@ -73,11 +77,12 @@ def deep(layers):
     memory = peak() / 2**30
     every = all(found.certificate(s.name).scope == "every width" for s in (*found, *found.discrete))
     start = time.perf_counter()
-    audit = found.audit(**AUDITED)
+    parameters = model.at(**AUDITED).num_parameters
+    surplus = found.audit(**AUDITED).surplus if parameters <= RANKED else "-"
     mark = "" if every and not found.unproved and not found.unsearched else "  not all for every width"
     print(
-        f"{layers:6}{audit.parameters:12}{seconds:9.1f}{busy:8.1f}{memory:8.2f}{len(found):10}{len(found.discrete):10}"
-        f"{audit.surplus!s:>9}{time.perf_counter() - start:8.1f}{mark}",
+        f"{layers:6}{parameters:12}{seconds:9.1f}{busy:8.1f}{memory:8.2f}{len(found):10}{len(found.discrete):10}"
+        f"{surplus!s:>9}{time.perf_counter() - start:8.1f}{mark}",
         flush=True,
     )
 

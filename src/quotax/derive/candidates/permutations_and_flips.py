@@ -12,7 +12,6 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from quotax.derive.candidates.sign_subspaces import (
 from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import REDRAWN, TOGETHER, FloatModel
-from quotax.derive.points.where_defined import ANYWHERE
+from quotax.derive.points.where_defined import ANYWHERE, Places
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
 from quotax.symmetry.phrases import ActionLine, number
 from quotax.telling import Budget
@@ -43,6 +42,9 @@ Move = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 Offset = tuple[str, str, int, Sequence[int], float]
 """(target, source, the source's place, the order of its other axes, c): c times a slice is added to the target."""
+
+Case = tuple[dict[str, np.ndarray], list[tuple[list[np.ndarray], np.ndarray]]]
+"""A point, and inputs with the outputs there."""
 
 Covered = Callable[[set[Place]], bool]
 """Whether continuous families already move exactly these places."""
@@ -86,16 +88,21 @@ class _Checker:
         self.shapes = {s.name: s.split_shape(trace.sizes) for s in trace.params}
         rng = np.random.default_rng(5)
         places = running.valued or ANYWHERE
-        self.cases: list[tuple[dict[str, np.ndarray], list[Any]]] = []
+        self.cases: list[Case] = []
         for _ in range(3):
-            point, outputs = {}, []
+            self.cases.append(self._drawn(rng, places))
+            # where all units of some layer are dead, everything would look inert
             for _ in range(REDRAWN):
-                point = {n: places.drawn(n, rng.normal(size=shape)) for n, shape in self.shapes.items()}
-                inputs = [running.inputs(rng, places) for _ in range(2)]
-                outputs = [(i, running(running.named(point), i)) for i in inputs]
-                if not close(outputs[0][1], outputs[1][1]):
-                    break  # elsewhere all units of some layer may be dead, and everything would look inert
-            self.cases.append((point, outputs))
+                (_, first), (_, second) = self.cases[-1][1]
+                if not close(first, second):
+                    break
+                self.cases[-1] = self._drawn(rng, places)
+
+    def _drawn(self, rng: np.random.Generator, places: Places) -> Case:
+        """A point, and the outputs there at two inputs."""
+        point = {n: places.drawn(n, rng.normal(size=shape)) for n, shape in self.shapes.items()}
+        inputs = [self.running.inputs(rng, places) for _ in range(2)]
+        return point, [(i, self.running(self.running.named(point), i)) for i in inputs]
 
     def inert(self, name: str) -> bool:
         """Whether a parameter changes nothing at all: entries move differently, or a common shift would look inert."""

@@ -212,7 +212,7 @@ class SymmetryGroup:
         checked = self._sizes("audit", sizes)
         small = sum(int(np.prod(s.shape(checked), dtype=np.int64)) for s in self.model.params) <= LARGEST
         left = self._left(checked) if small else Leftover()
-        return audit(self.model, self.actions, checked, left, self._formulas)
+        return audit(self.model, self.actions, checked, left, None if small else self._formulas)
 
     def _left(self, sizes: Mapping[str, int]) -> Leftover:
         """The fields without a family at these sizes, looked for where there are such fields at the sizes sampled."""
