@@ -105,3 +105,16 @@ def test_attention_with_a_query_norm_keeps_only_what_commutes_with_it():
 
     groups = sorted(str(s.group) for s in quiet(model))
     assert groups == ["GL(v)", "O(k)", "R+"]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_orders_differ_from_one_index_to_the_next_only_where_nothing_is_shared(apart):
+    @qx.architecture(params={"Q": "k h x", "O": "y k h" if apart else "y h"}, inputs={"x": "x"})
+    def model(p, x):
+        return jnp.einsum("ykh,kh->y" if apart else "yh,kh->y", p["O"], jnp.tanh(p["Q"] @ x))
+
+    orders = [s.group for s in quiet(model).discrete if isinstance(s.group, qx.Permutation)]
+    joint = qx.Symmetry("apart", qx.Permutation("h", each="k"), {"Q[k,h,x]": "g[k,h,e] Q[k,e,x]"})
+    assert qx.Permutation("h", each="k" if apart else None) in orders
+    assert (qx.Permutation("h", each="k") in orders) is apart
+    assert qx.verify(model, joint).status == "refuted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import sympy as sp
 
@@ -57,7 +57,7 @@ class CatalogueEntry:
     surplus: str = ""
     fields: str = ""
     scope: str = "every width"
-    ansatz: str = "affine"
+    ansatz: Literal["linear", "affine", "quadratic", "full"] = "affine"
 
     def orbit_at(self, sizes: Sizes) -> int:
         """The dimension of a generic orbit at these sizes."""
