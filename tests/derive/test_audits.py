@@ -11,7 +11,7 @@ import pytest
 
 import quotax as qx
 from quotax import catalogue
-from quotax.catalogue.parts.normalisation import rms_norm
+from quotax.catalogue.pieces.normalisation import rms_norm
 from quotax.derive.candidates.unnamed import FieldFamily
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.points.float_model import FloatModel

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from quotax.catalogue.parts.heads import attend
-from quotax.catalogue.parts.normalisation import rms_norm
+from quotax.catalogue.pieces.heads import attend
+from quotax.catalogue.pieces.normalisation import rms_norm
 
 
 def quiet(model, **options):

@@ -21,7 +21,7 @@ from quotax.errors import ArchitectureError
 
 __all__ = ["CatalogueEntry", "Fact", "load", "names"]
 
-_PARTS = "parts"
+_PIECES = "pieces"
 """The room of what several files are made of."""
 
 
@@ -51,7 +51,7 @@ def load(name: str) -> CatalogueEntry:
 @functools.cache
 def _files() -> dict[str, str]:
     """The name of every architecture's file, and its module."""
-    rooms = [room.name for room in pkgutil.iter_modules(__path__) if room.ispkg and room.name != _PARTS]
+    rooms = [room.name for room in pkgutil.iter_modules(__path__) if room.ispkg and room.name != _PIECES]
     return {
         file.name: f"{__name__}.{room}.{file.name}"
         for room in rooms

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend
+from quotax.catalogue.pieces.heads import attend
 
 
 @qx.architecture(params={"Q": "kv group k d", "K": "kv k d", "V": "kv k d", "O": "d kv group k"}, inputs={"x": "t d"})

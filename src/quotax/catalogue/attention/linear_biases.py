@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import causal
+from quotax.catalogue.pieces.heads import causal
 
 
 @qx.architecture(params={"Q": "head k d", "K": "head k d", "V": "head v d", "O": "d head v"}, inputs={"x": "t d"})

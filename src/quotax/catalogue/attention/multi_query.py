@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend
+from quotax.catalogue.pieces.heads import attend
 
 
 @qx.architecture(params={"Q": "head k d", "K": "k d", "V": "k d", "O": "d head k"}, inputs={"x": "t d"})

@@ -11,8 +11,8 @@ from typing import Any
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend, rotate_halves
-from quotax.catalogue.parts.normalisation import rms_norm
+from quotax.catalogue.pieces.heads import attend, rotate_halves
+from quotax.catalogue.pieces.normalisation import rms_norm
 
 
 def qk_norm(eps: float) -> Any:

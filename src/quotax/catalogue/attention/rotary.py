@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend, rotate_adjacent, rotate_halves
+from quotax.catalogue.pieces.heads import attend, rotate_adjacent, rotate_halves
 
 
 def rotary(turn: Any) -> Any:

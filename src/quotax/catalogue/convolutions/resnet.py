@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.batch_normalisation import batch_normed, convolved
+from quotax.catalogue.pieces.batch_normalisation import batch_normed, convolved
 
 BLOCK = {"K1": "h c 3", "g1": "h", "s1": "h", "K2": "c h 3", "g2": "c", "s2": "c"}
 

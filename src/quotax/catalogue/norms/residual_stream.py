@@ -13,7 +13,7 @@ import jax
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.normalisation import layer_norm, rms_norm
+from quotax.catalogue.pieces.normalisation import layer_norm, rms_norm
 
 
 @qx.architecture(

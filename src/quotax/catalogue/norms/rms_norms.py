@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.normalisation import rms_norm
+from quotax.catalogue.pieces.normalisation import rms_norm
 
 
 def between(eps: float, gain: bool) -> Any:

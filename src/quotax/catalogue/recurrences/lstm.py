@@ -2,7 +2,8 @@
 
 A unit's cell and state change sign together, `tanh` of both being odd: its candidate changes sign, and whatever reads
 the state. Sigmoids do not, so there is no flip without the recurrent matrices of all four gates; and nothing is
-scaled. With the gates in one array the language of actions can state orders of units, not flips of one gate's rows.
+scaled. With the gates in
+one array `W`, a gate is a part of it, `W.3`.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ ENTRIES = {
     "fused": CatalogueEntry(
         architecture=fused_lstm,
         families=(),
-        discrete=(Fact(qx.Permutation("h"), "W U b C"),),
+        discrete=(
+            Fact(qx.Permutation("h"), " ".join(f"{n}.{i}" for n in "WUb" for i in range(4)) + " C"),
+            Fact(qx.SignFlip("h"), "W.3 U.0 U.1 U.2 U.3 b.3 C"),
+        ),
         orbit="0",
         flat=FLAT,
         realistic={"x": 8, "h": 16, "y": 4},

@@ -1,6 +1,6 @@
 """A decoder as GPT-2 has it: learned positions, LayerNorms, biases, and a head that is the embedding.
 
-The block has what `parts/biased_block.py` counts. Tied, `E` writes to the stream and reads the last norm: nothing
+The block has what `pieces/biased_block.py` counts. Tied, `E` writes to the stream and reads the last norm: nothing
 turns both but orders of coordinates, and its rows may not be shifted. Positions may be, by multiples of the ones
 (`t`).
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts import biased_block
-from quotax.catalogue.parts.heads import attend_causally
-from quotax.catalogue.parts.normalisation import layer_norm
+from quotax.catalogue.pieces import biased_block
+from quotax.catalogue.pieces.heads import attend_causally
+from quotax.catalogue.pieces.normalisation import layer_norm
 
 
 @qx.architecture(
@@ -38,7 +38,6 @@ ENTRIES = {
             ({"vocab": 6, "t": 4, "d": 5, "head": 1, "k": 2, "f": 4}, 54),
         ),
         realistic={"vocab": 32, "t": 8, "d": 16, "head": 2, "k": 8, "f": 32},
-        surplus=biased_block.SURPLUS,
         reference="Radford et al. 2019, Language models are unsupervised multitask learners",
     )
 }

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend_causally, rotate_halves
-from quotax.catalogue.parts.normalisation import rms_norm
+from quotax.catalogue.pieces.heads import attend_causally, rotate_halves
+from quotax.catalogue.pieces.normalisation import rms_norm
 
 LAYER = {
     "n1": "d", "Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k",

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.normalisation import layer_norm
+from quotax.catalogue.pieces.normalisation import layer_norm
 
 
 @qx.architecture(

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts.heads import attend_causally
-from quotax.catalogue.parts.normalisation import layer_norm, rms_norm
+from quotax.catalogue.pieces.heads import attend_causally
+from quotax.catalogue.pieces.normalisation import layer_norm, rms_norm
 
 BLOCK = {"Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k", "W1": "f d", "W2": "d f"}
 

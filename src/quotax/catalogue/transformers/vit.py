@@ -1,6 +1,6 @@
 """A vision transformer: patches, learned positions, a block with LayerNorms and biases, a mean and a head.
 
-Beside what `parts/biased_block.py` counts: `b + w` with `P - 1 w^T` (`d`); multiples of the ones in `W` (`x`) and in
+Beside what `pieces/biased_block.py` counts: `b + w` with `P - 1 w^T` (`d`); multiples of the ones in `W` (`x`) and in
 `P` (`t`; those of `b` are among both); the last norm's gain (`d`), shift (`d`) and null direction (`y`) into the
 head; and the rotations of the stream that fix the ones, seen through the gains, `(d - 1)(d - 2) / 2`.
 """
@@ -11,9 +11,9 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
-from quotax.catalogue.parts import biased_block
-from quotax.catalogue.parts.heads import attend
-from quotax.catalogue.parts.normalisation import layer_norm
+from quotax.catalogue.pieces import biased_block
+from quotax.catalogue.pieces.heads import attend
+from quotax.catalogue.pieces.normalisation import layer_norm
 
 
 @qx.architecture(
@@ -48,7 +48,6 @@ ENTRIES = {
             ({"x": 6, "t": 4, "d": 5, "head": 1, "k": 2, "f": 4, "y": 3}, 84),
         ),
         realistic={"x": 12, "t": 9, "d": 16, "head": 2, "k": 8, "f": 32, "y": 10},
-        surplus=biased_block.SURPLUS,
         reference="Dosovitskiy et al. 2021, An image is worth 16x16 words, arXiv:2010.11929",
     )
 }

@@ -15,15 +15,14 @@ import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import Fact
-from quotax.catalogue.parts.normalisation import layer_norm
+from quotax.catalogue.pieces.normalisation import layer_norm
 
 EPS = 1e-5
 SHAPES = {
     "g1": "d", "s1": "d", **dict.fromkeys("QKV", "head k d"), **dict.fromkeys(("bQ", "bK", "bV"), "head k"),
     "O": "d head k", "bO": "d", "g2": "d", "s2": "d", "W1": "f d", "b1": "f", "W2": "d f", "b2": "d",
 }  # fmt: skip
-ORBIT = "2*head*k**2 + 5*head*k + 2*f + 4*d + 2"
-SURPLUS = "1/g in every row of K, head k of them: softmax hides it, for which there is no proof for every width yet"
+ORBIT = "2*head*k**2 + 6*head*k + 2*f + 4*d + 2"
 MATRICES, SHIFTS = qx.GL("k", each="head"), qx.Translation("k", each="head")
 FAMILIES = (
     Fact(MATRICES, "Q K bQ"),
@@ -35,6 +34,7 @@ FAMILIES = (
     Fact(qx.Translation("d"), "s1 bQ bV"),
     Fact(qx.Translation("d"), "s2 b1"),
     Fact(SHIFTS, "Q bQ"),
+    Fact(SHIFTS, "K bK"),
     Fact(SHIFTS, "V bV"),
     Fact(qx.Translation("f"), "W1 b1"),
     Fact(SHIFTS, "O"),
