@@ -12,6 +12,7 @@ import pytest
 
 import models
 import quotax as qx
+from quotax import catalogue
 from quotax.certify import recalled
 from quotax.errors import SymmetryError
 from test_pickling import NAMES, derived

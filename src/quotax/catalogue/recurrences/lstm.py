@@ -2,8 +2,7 @@
 
 A unit's cell and state change sign together, `tanh` of both being odd: its candidate changes sign, and whatever reads
 the state. Sigmoids do not, so there is no flip without the recurrent matrices of all four gates; and nothing is
-scaled. With the gates in
-one array `W`, a gate is a part of it, `W.3`.
+scaled. With the gates in one array `W`, a gate is a part of it, `W.3`.
 """
 
 from __future__ import annotations
