@@ -1,8 +1,8 @@
 """How long derivations take, beside the straightforward SymPy route where that one finishes.
 
 Run `python tests/benchmarks/derive.py` (the catalogue). `--blocks 12` adds the decoder of twelve blocks, `--only NAME`
-leaves what has this in its name. `--layers 2 8 32` is depth alone: decoders as LLaMA has them, of so many layers, each in a
-process of its own.
+leaves what has this in its name. `--layers 2 8 32` is depth alone: decoders as LLaMA has them, of so many
+layers, each in a process of its own.
 """
 
 from __future__ import annotations
