@@ -35,3 +35,19 @@ def forget_programs():
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 28_000:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def derived():
+    """`qx.derive`, each model once in a session."""
+    cache = {}
+
+    def derive(model, **options):
+        key = (id(model), *sorted(options.items()))
+        if key not in cache:
+            import quotax as qx
+
+            cache[key] = (model, qx.derive(model, progress=lambda line: None, **options))
+        return cache[key][1]
+
+    return derive

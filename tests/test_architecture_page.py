@@ -11,7 +11,11 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 TABLE = PAGE.split("| to add | open |")[1].split("\n## ")[0]
 PATHS = sorted(
-    {word for word in re.findall(r"`([\w/.]+)`", TABLE) if re.search(r"/|\.py$", word) and "NAME" not in word}
+    {
+        word
+        for word in re.findall(r"`([\w/.]+)`", TABLE)
+        if re.search(r"/|\.py$", word) and not re.search("NAME|^docs", word)
+    }
 )
 
 

@@ -53,6 +53,24 @@ def test_importing_changes_nothing():
     assert run.stdout.strip() == "None"
 
 
+def test_the_catalogue_is_listed(capsys):
+    assert main(["list", "softmax_classifier"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "architecture", "softmax_classifier", "softmax_classifier/biases",
+    ]  # fmt: skip
+    assert main(["list", "--facts", "softmax_classifier/biases"]) == 0
+    _, row, *families = capsys.readouterr().out.splitlines()
+    assert row.split()[:5] == ["softmax_classifier/biases", "12/10", "x", "+", "1"]
+    assert "0/0" in row
+    assert row.endswith("every width")
+    assert [family.split() for family in families] == [["R^x", "W"], ["R^1", "b"]]
+
+
+def test_an_entry_that_is_not_there_is_refused(capsys):
+    assert main(["list", "nothing"]) == 2
+    assert "`catalogue.load('nothing')`: no such entry" in capsys.readouterr().err
+
+
 def test_numbers_stand_to_the_right():
     assert table(["name", "n"], [["a", "1.5"], ["long", "-10"]]).splitlines()[2:] == ["a     1.5", "long  -10"]
 

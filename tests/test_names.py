@@ -12,6 +12,8 @@ SHARED_MODULES = {
     "domain": "a domain of the interpreter: what one is, and each",
     "rules": "the rules of a domain, one file for each domain",
     "linalg": "linear algebra of the room that it is in; in `geomstats_jax` geomstats asks for the name",
+    "gpt2": "an architecture of the catalogue, and the layout of its checkpoints",
+    "llama": "an architecture of the catalogue, and the layout of its checkpoints",
     "symmetry": "the room of symmetries, and the class that it is called after",
 }
 SHARED_CLASSES = {

@@ -12,7 +12,7 @@ import pytest
 
 import models
 import quotax as qx
-from derive.rows import ROWS
+from quotax import catalogue
 from quotax.certify import recalled
 from quotax.errors import SymmetryError
 from test_pickling import NAMES, derived
@@ -34,13 +34,13 @@ def test_what_is_saved_is_loaded_and_replayed(name, tmp_path):
 
 
 def test_fields_without_a_family_are_kept(tmp_path):
-    row = next(row for row in ROWS if row.name == "square")
-    found = qx.derive(row.model, ansatz="quadratic", sizes=row.sizes, progress=lambda _: None)
+    model, sizes = catalogue.load("polynomial/quadratic").architecture, {"x": 3, "h": 3}
+    found = qx.derive(model, ansatz="quadratic", sizes=sizes, progress=lambda _: None)
     assert found.unnamed
     found.save(tmp_path / "a.json")
-    loaded = qx.load_symmetries(tmp_path / "a.json", row.model)
+    loaded = qx.load_symmetries(tmp_path / "a.json", model)
     assert loaded == found
-    assert loaded.audit(**row.sizes) == found.audit(**row.sizes)
+    assert loaded.audit(**sizes) == found.audit(**sizes)
 
 
 def with_activation(activation, params=("h x", "h", "y h")):

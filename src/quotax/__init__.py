@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "artifacts": "Certificate Witness",
+    "catalogue": "",
     "checkpoints": "",
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",

@@ -1,4 +1,4 @@
-"""The command line: `quotax demo`, `quotax --version`."""
+"""The command line: `quotax demo`, `quotax list`, `quotax --version`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     demo.add_argument("--quiet", action="store_true", help="no progress on standard error")
     demo.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next time")
+    known = commands.add_parser("list", help="the catalogue of architectures, with the symmetries that each must have")
+    known.add_argument("names", nargs="*", help="entries, or files with all of their entries; all when there are none")
+    known.add_argument("--facts", action="store_true", help="derive each now: families, audits, scope, seconds")
     options = parser.parse_args(arguments)
     # Before NumPy and SciPy are loaded. On few cores the threads of BLAS and XLA wait for one another, and the matrices
     # of the demonstration are small: `derive` alone takes half the processor time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if options.command == "list":
+        return _list(options.names, options.facts)
     from quotax.report import demonstrate
 
     if not options.no_cache:
         keep_programs()
     demonstrate(progress=(lambda line: None) if options.quiet else _progress)
+    return 0
+
+
+def _list(names: Sequence[str], facts: bool) -> int:
+    from quotax.errors import QuotaxError
+    from quotax.report import listing
+
+    try:
+        listing(names, facts=facts, show=lambda line: print(line, flush=True))
+    except QuotaxError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

@@ -1,8 +1,8 @@
 """How long derivations take, beside the straightforward SymPy route where that one finishes.
 
-Run `python tests/benchmarks/derive.py` (all rows, then blocks as people write them). `--blocks 12` adds the decoder of
-twelve blocks, `--only NAME` leaves what has this in its name. `--layers 2 8 32` is depth alone: decoders as LLaMA has
-them, of so many layers, each in a process of its own.
+Run `python tests/benchmarks/derive.py` (the catalogue). `--blocks 12` adds the decoder of twelve blocks, `--only NAME`
+leaves what has this in its name. `--layers 2 8 32` is depth alone: decoders as LLaMA has them, of so many
+layers, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import time
 
 import sympy as sp
 from memory import peak
-from tables import table
 
 import quotax as qx
+from quotax import catalogue
+from quotax.catalogue.transformers.llama import llama
+from quotax.catalogue.transformers.pre_norm_decoder import decoder
 
-LIMITS = {"attention": 10, "attention biases": 10, "grouped query": 10, "multi query": 10, "rope": 10, "decoder": 30}
-LIMITS |= {"qk norm": 10, "qk norm, eps": 10}
-"""Seconds; every other row has three."""
+LIMITS = {"attention": 10, "transformers": 30, "norms": 10}
+"""Seconds by room; every other entry has three."""
 
 
 def sympy_route(model, sizes):
@@ -46,20 +47,6 @@ def sympy_route(model, sizes):
     return len(matrix.nullspace())
 
 
-def show(block):
-    """One line: the time, and what is flat and left over at each assignment of sizes."""
-    start = time.perf_counter()
-    found = qx.derive(block.model, progress=lambda line: None)
-    seconds = time.perf_counter() - start
-    audits = [found.audit(**sizes) for sizes, _ in block.flat]
-    limit = 30 if block.name in ("decoder with layer norms", "llama", "decoder, fused", "gpt2, a layer") else 60
-    flat = "/".join(str(audit.flat) for audit in audits)
-    surplus = "/".join(str(audit.surplus) for audit in audits)
-    scopes = {found.certificate(family.name).scope for family in found} - {"every width"}
-    mark = "".join([", but " + ", ".join(scopes)] * bool(scopes) + ["  over the limit"] * (seconds > limit))
-    print(f"{block.name:26}{seconds:9.2f}{limit:7d}{flat:>6}{surplus:>8}  {len(found)}{mark}", flush=True)
-
-
 AUDITED = {"vocab": 7, "d": 4, "head": 2, "k": 2, "f": 3}
 """Where deep models are audited."""
 
@@ -70,7 +57,7 @@ RANKED = 2500
 
 def deep(layers):
     """One line about a decoder of so many layers; families are those that are proved, `all` every one of them."""
-    model = table("derive.blocks").llama(layers)
+    model = llama(layers)
     start, busy = time.perf_counter(), time.process_time()
     found = qx.derive(model, budget_seconds=3600, progress=lambda line: None)
     seconds, busy = time.perf_counter() - start, time.process_time() - busy
@@ -96,48 +83,46 @@ def depth(layers):
         subprocess.run([sys.executable, __file__, "--deep", str(count)], check=True)
 
 
+POLYNOMIAL = ("linear", "diagonal_linear", "autoencoder/tied", "polynomial/cubic")
+
+
+def show(name):
+    """One line: the time, and what is flat and left over at each assignment of sizes; returns the seconds."""
+    entry = catalogue.load(name)
+    start = time.perf_counter()
+    found = qx.derive(entry.architecture, entry.ansatz, progress=lambda line: None)
+    seconds = time.perf_counter() - start
+    audits = [found.audit(**sizes) for sizes, _ in entry.flat]
+    flat, surplus = ("/".join(str(n) for n in ns) for ns in zip(*((a.flat, a.surplus) for a in audits), strict=True))
+    plain = ""
+    if name in POLYNOMIAL:
+        start = time.perf_counter()
+        sympy_route(entry.architecture, entry.flat[0][0])
+        plain = f"{time.perf_counter() - start:.1f}"
+    room = entry.architecture.function.__module__.split(".")[-2]
+    limit = LIMITS.get(room, 3)
+    mark = "  over the limit" * (seconds > limit)
+    print(f"{name:40}{seconds:9.2f}{limit:7d}{plain:>9}{flat:>9}{surplus:>9}  {len(found)}{mark}", flush=True)
+    return seconds
+
+
 def main():
-    """Print one line a row."""
+    """Print one line an entry."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=0, help="also a decoder of this many blocks")
     parser.add_argument("--layers", type=int, nargs="+", default=(), help="LLaMAs of these many layers alone")
     parser.add_argument("--deep", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--only", default="", help="entries whose name contains this")
     arguments = parser.parse_args()
     if arguments.deep or arguments.layers:
         deep(arguments.deep) if arguments.deep else depth(arguments.layers)
         return
-    module = table("derive.rows")
-    total = 0.0
-    polynomial = {"linear", "linear wide-narrow", "u*v", "u^2-v^2", "tied", "cube", "lora"}
-    print(f"{'row':24}{'derive':>9}{'limit':>7}{'audit':>9}{'SymPy':>9}  orbit")
-    for row in module.ROWS:
-        if arguments.only not in row.name:
-            continue
-        start = time.perf_counter()
-        found = qx.derive(row.model, progress=lambda line: None, **row.options)
-        derived = time.perf_counter() - start
-        start = time.perf_counter()
-        audit = found.audit(**row.sizes)
-        audited = time.perf_counter() - start
-        plain = ""
-        if row.name in polynomial and audit.parameters <= 14:
-            start = time.perf_counter()
-            sympy_route(row.model, row.sizes)
-            plain = f"{time.perf_counter() - start:.1f}"
-        total += derived
-        limit = LIMITS.get(row.name, 3)
-        mark = "" if derived < limit else "  over the limit"
-        print(f"{row.name:24}{derived:9.2f}{limit:7d}{audited:9.2f}{plain:>9}  {audit.orbit}{mark}", flush=True)
-    print(f"{'total':24}{total:9.1f}{240:7d}")
-    print(f"\n{'block':26}{'derive':>9}{'limit':>7}{'flat':>6}{'surplus':>8}  families, all for every width")
-    blocks, fused = table("derive.blocks"), table("derive.fused")
-    for block in (*blocks.BLOCKS, *fused.FUSED, fused.GPT2):
-        if arguments.only in block.name:
-            show(block)
+    print(f"{'entry':40}{'derive':>9}{'limit':>7}{'SymPy':>9}{'flat':>9}{'surplus':>9}  families")
+    total = sum(show(name) for name in catalogue.names() if arguments.only in name)
+    print(f"{'total':40}{total:9.1f}")
     if arguments.blocks:
         start = time.perf_counter()
-        found = qx.derive(module.decoder(arguments.blocks), progress=print)
+        found = qx.derive(decoder(arguments.blocks), progress=print)
         seconds = time.perf_counter() - start
         print(f"{arguments.blocks} blocks: {len(found)} families, {seconds:.0f} s, {peak() / 2**30:.1f} GiB")
 

@@ -6,12 +6,26 @@ every head (GPT-NeoX, Megatron), and of unequal sizes (grouped queries). Gates o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
-from derive.blocks import Block, layer_norm, rotate_half
-from derive.gated_models import fused_lstm
+from quotax.catalogue.pieces.heads import rotate_halves
+from quotax.catalogue.pieces.normalisation import layer_norm
+from quotax.catalogue.recurrences.lstm import fused_lstm
+
+
+@dataclass(frozen=True)
+class Block:
+    """A model, and at each of two assignments of sizes the number of its flat directions."""
+
+    name: str
+    model: Any
+    flat: tuple[tuple[dict[str, int], int], ...]
+    slow: bool = False
 
 
 def attend(q, k, v):
@@ -100,7 +114,7 @@ def grouped(p, x, *, sizes):
     q, key, v = z[:, : n * kv * k], z[:, n * kv * k : (n + 1) * kv * k], z[:, (n + 1) * kv * k :]
     q = q.reshape(t, n, kv, k).transpose(2, 1, 0, 3)
     key, v = (one.reshape(t, 1, kv, k).transpose(2, 1, 0, 3) for one in (key, v))
-    out = attend(rotate_half(q), rotate_half(key), v)
+    out = attend(rotate_halves(q), rotate_halves(key), v)
     return out.transpose(2, 0, 1, 3).reshape(t, kv * n * k) @ p["o"]
 
 
@@ -171,7 +185,7 @@ def decoder(p, tokens, *, sizes):
     x = p["E"][tokens]
     z = (rms_norm(x, p["n1"]) @ p["qkv"].T).reshape(x.shape[0], sizes["head"], 3, -1)
     q, k, v = jnp.moveaxis(z, 2, 0).swapaxes(1, 2)
-    x = x + merged(attend(rotate_half(q), rotate_half(k), v)) @ p["O"].T
+    x = x + merged(attend(rotate_halves(q), rotate_halves(k), v)) @ p["O"].T
     gate, up = jnp.split(rms_norm(x, p["n2"]) @ p["gate_up"].T, 2, -1)
     x = x + (jax.nn.silu(gate) * up) @ p["down"].T
     return rms_norm(x, p["n"]) @ p["head"].T

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from derive.rows import ROWS, rms_norm
+from quotax import catalogue
+from quotax.catalogue.pieces.normalisation import rms_norm
 from quotax.derive.candidates.unnamed import FieldFamily
 from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.points.float_model import FloatModel
@@ -120,17 +121,13 @@ def test_permutations_of_a_model_with_a_domain_are_found():
 # --- inert parameters
 
 
-def model_of(name):
-    return next(row.model for row in ROWS if row.name == name)
-
-
 SHIFT = qx.Symmetry("shift", qx.Translation("k", each="head"), {"bK[head,k]": "bK[head,k] + g[head,k]"})
 SIZES = {"head": 4, "k": 8, "d": 16, "t": 5}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_shift_of_an_inert_key_bias_is_flat(seed):
-    model = model_of("attention biases")
+    model = catalogue.load("multi_head/biases").architecture
     seen = probe(model.trace(SIZES), [SHIFT.bind(model.params)], seed)
     assert seen.flatness < FLAT
     assert seen.inert == ("bK",)
@@ -139,7 +136,7 @@ def test_a_shift_of_an_inert_key_bias_is_flat(seed):
 
 @pytest.mark.parametrize("moved", ["bQ", "bV"])
 def test_the_same_shift_of_another_bias_is_not(moved):
-    model = model_of("attention biases")
+    model = catalogue.load("multi_head/biases").architecture
     wrong = qx.Symmetry("wrong", SHIFT.group, {f"{moved}[head,k]": f"{moved}[head,k] + g[head,k]"})
     assert probe(model.trace(SIZES), [wrong.bind(model.params)]).flatness > 1e-2
 
@@ -185,7 +182,7 @@ def test_the_rank_of_a_deep_relu_network_does_not_depend_on_the_seed(sizes):
 
 
 def centred(z, eps):
-    return rms_norm(z - z.mean(), eps)
+    return rms_norm(z - z.mean(), eps=eps)
 
 
 @pytest.mark.parametrize("eps", [0.0, pytest.param(1e-5, marks=pytest.mark.slow)])
@@ -236,7 +233,7 @@ def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
 
     @qx.architecture(params={"a": "", "b": "", "W": "h x"}, inputs={"x": "x"})
     def model(p, x):
-        return (p["a"] ** 2 + p["b"] ** 2) * rms_norm(p["W"] @ x, eps)
+        return (p["a"] ** 2 + p["b"] ** 2) * rms_norm(p["W"] @ x, eps=eps)
 
     found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda expressions, seconds: False)
     assert not found.unnamed

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quotax as qx
-from derive.rows import ROWS
+from quotax import catalogue
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.vector_fields import dimensions, fields_at
 
@@ -89,11 +89,11 @@ def test_whatever_is_returned_is_tangent_and_invariant(model):
 
 
 def row(name):
-    return next(r.model for r in ROWS if r.name == name)
+    return catalogue.load(name).architecture
 
 
 def test_generators_annihilate_the_outputs(derived):
-    for name in ("linear biases", "softmax", "u^2-v^2"):
+    for name in ("linear/biases", "softmax_classifier", "diagonal_linear/squares"):
         model = row(name)
         sizes = dict.fromkeys(model.axis_names, 2)
         outputs = model.expression(**sizes)
@@ -121,7 +121,7 @@ def test_the_surplus_has_directions(derived):
 
 
 def test_the_table_is_readable(derived):
-    found = derived(row("relu"))
+    found = derived(row("mlp/relu"))
     text = str(found)
     assert text.splitlines()[0].endswith("algebra h, orbit h")
     assert "R+^h" in text

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from derive import gated_models
-from derive.fused import ATTENTION, GPT2, LAYOUTS, gate_up, gpt2, gru
+from derive.fused import ATTENTION, FUSED, GPT2, LAYOUTS, fused_lstm, gate_up, gpt2, gru
 
 W, BIAS, OUT = "c_attn/w", "c_attn/b", "c_proj/w"
 
@@ -151,7 +150,7 @@ def test_gates_are_named_in_what_is_found(derived):
 
 @pytest.mark.slow
 def test_units_of_fused_gates_are_permuted_and_flipped(derived):
-    for model, flipped in ((gated_models.fused_lstm, {"W.3", "b.3"}), (gru, {"W.2", "b.2", "c.2"})):
+    for model, flipped in ((fused_lstm, {"W.3", "b.3"}), (gru, {"W.2", "b.2", "c.2"})):
         found = derived(model)
         assert [s.name for s in found.discrete] == ["permute h", "flip h"]
         moved = {line.partition("[")[0] for line in found.discrete[1].action}
@@ -173,3 +172,29 @@ def test_a_layer_of_gpt2_whole(derived):
     for sizes, flat in GPT2.flat:
         audit = found.audit(**sizes)
         assert (audit.flat, audit.surplus) == (flat, 0)
+
+
+blocks = [pytest.param(block, id=block.name, marks=[pytest.mark.slow] if block.slow else []) for block in FUSED]
+
+
+@pytest.mark.parametrize("block", blocks)
+def test_everything_that_is_flat_is_found_and_proved(block, derived):
+    found = derived(block.model)
+    assert not found.unnamed
+    assert not found.unsearched
+    assert {found.certificate(s.name).scope for s in (*found, *found.discrete)} == {"every width"}
+    for sizes, flat in block.flat:
+        audit = found.audit(**sizes)
+        assert (audit.flat, audit.surplus) == (flat, 0), str(audit)
+
+
+@pytest.mark.parametrize("block", [block for block in blocks if block.id != "decoder, fused"])
+def test_a_family_with_one_line_less_is_refuted(block, derived):
+    """Lines of an action are needed, the first and the last: without one of them the function changes."""
+    for family in derived(block.model):
+        names = list(family.action)
+        if len(names) > 1:
+            for left_out in (names[0], names[-1]):
+                lines = {key: text for key, text in family.action.items() if key != left_out}
+                twin = qx.Symmetry(family.name, family.group, lines)
+                assert qx.verify(block.model, twin).status == "refuted", (twin, left_out)

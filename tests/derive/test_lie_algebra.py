@@ -8,13 +8,13 @@ import pytest
 import sympy as sp
 
 import quotax as qx
-from derive.rows import ROWS
+from quotax import catalogue
 from quotax.derive.found.lie_algebra import structure
 from quotax.errors import SymmetryError
 
 
 def model(name):
-    return next(r.model for r in ROWS if r.name == name)
+    return catalogue.load(name).architecture
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ def model(name):
     [
         ("linear", {"x": 4, "h": 2, "y": 3}, (4, 1, 3, 3, 3)),  # gl(2)
         ("linear", {"x": 4, "h": 3, "y": 3}, (9, 1, 8, 8, 8)),  # gl(3)
-        ("linear biases", {"x": 4, "h": 2, "y": 3}, (6, 0, 5, 3, 4)),  # affine maps of the plane: gl(2) and R^2
-        ("relu", {"x": 3, "h": 4, "y": 2}, (4, 4, 0, 0, 0)),  # R+^h
-        ("tied", {"x": 4, "h": 2}, (1, 1, 0, 0, 0)),  # so(2)
-        ("tied", {"x": 4, "h": 3}, (3, 0, 3, 3, 3)),  # so(3)
-        ("rms norm", {"x": 5, "h": 3, "y": 4}, (4, 1, 3, 3, 3)),  # so(3) and a scaling
-        ("softmax", {"x": 3, "y": 3}, (3, 3, 0, 0, 0)),  # translations
+        ("linear/biases", {"x": 4, "h": 2, "y": 3}, (6, 0, 5, 3, 4)),  # affine maps of the plane: gl(2) and R^2
+        ("mlp/relu", {"x": 3, "h": 4, "y": 2}, (4, 4, 0, 0, 0)),  # R+^h
+        ("autoencoder/tied", {"x": 4, "h": 2}, (1, 1, 0, 0, 0)),  # so(2)
+        ("autoencoder/tied", {"x": 4, "h": 3}, (3, 0, 3, 3, 3)),  # so(3)
+        ("rms_norms", {"x": 5, "h": 3, "y": 4}, (4, 1, 3, 3, 3)),  # so(3) and a scaling
+        ("softmax_classifier", {"x": 3, "y": 3}, (3, 3, 0, 0, 0)),  # translations
     ],
 )
 def test_algebras_have_the_numbers_that_theory_says(name, sizes, numbers, derived):
@@ -40,7 +40,7 @@ def test_algebras_have_the_numbers_that_theory_says(name, sizes, numbers, derive
 
 
 def test_constants_are_those_of_brackets_taken_by_sympy(derived):
-    algebra = derived(model("linear biases")).structure(x=2, h=2, y=2)
+    algebra = derived(model("linear/biases")).structure(x=2, h=2, y=2)
     for i, x in enumerate(algebra.basis):
         for j, y in enumerate(algebra.basis):
             for entry in {*x, *y} | {e for b in algebra.basis for e in b}:
@@ -84,7 +84,7 @@ def test_heads_are_copies(derived):
 
 @pytest.mark.slow
 def test_attention_is_two_general_linear_algebras_for_each_head(derived):
-    algebra = derived(model("attention")).structure(d=4, head=2, k=2, t=5)
+    algebra = derived(model("multi_head")).structure(d=4, head=2, k=2, t=5)
     assert (algebra.dimension, algebra.centre, algebra.derived, algebra.semisimple) == (16, 4, 12, 12)
 
 

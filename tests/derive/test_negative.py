@@ -8,37 +8,12 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from derive.rows import attend, rms_norm
+from quotax.catalogue.pieces.heads import attend
+from quotax.catalogue.pieces.normalisation import rms_norm
 
 
 def quiet(model, **options):
     return qx.derive(model, progress=lambda line: None, **options)
-
-
-SMOOTH = {
-    "tanh": jnp.tanh,
-    "sigmoid": jax.nn.sigmoid,
-    "gelu": jax.nn.gelu,
-    "exact gelu": lambda z: jax.nn.gelu(z, approximate=False),
-    "silu": jax.nn.silu,
-    "softplus": jax.nn.softplus,
-    "sin": jnp.sin,
-    "erf": jax.scipy.special.erf,
-    "elu": jax.nn.elu,
-    "mish": jax.nn.mish,
-}
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_activations_without_a_continuous_symmetry(name):
-    @qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
-    def model(p, x):
-        return p["W2"] @ SMOOTH[name](p["W1"] @ x + p["b1"])
-
-    found = quiet(model)
-    assert not list(found)
-    assert not found.unnamed
-    assert found.audit(x=3, h=3, y=2).flat == 0
 
 
 def test_a_shared_weight_breaks_the_scaling():
@@ -47,14 +22,6 @@ def test_a_shared_weight_breaks_the_scaling():
         return jnp.concatenate([p["C"] @ jax.nn.relu(p["W"] @ x), p["W"] @ x])
 
     assert not [s for s in quiet(model) if any(k.startswith("W") for k in s.action)]
-
-
-def test_a_norm_epsilon_breaks_the_scale_and_keeps_the_rotation():
-    @qx.architecture(params={"A": "y h", "W": "h x"}, inputs={"x": "x"})
-    def model(p, x):
-        return p["A"] @ rms_norm(p["W"] @ x, 0.1)
-
-    assert [str(s.group) for s in quiet(model)] == ["O(h)"]
 
 
 def test_weight_decay_in_the_output():
@@ -138,3 +105,16 @@ def test_attention_with_a_query_norm_keeps_only_what_commutes_with_it():
 
     groups = sorted(str(s.group) for s in quiet(model))
     assert groups == ["GL(v)", "O(k)", "R+"]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_orders_differ_from_one_index_to_the_next_only_where_nothing_is_shared(apart):
+    @qx.architecture(params={"Q": "k h x", "O": "y k h" if apart else "y h"}, inputs={"x": "x"})
+    def model(p, x):
+        return jnp.einsum("ykh,kh->y" if apart else "yh,kh->y", p["O"], jnp.tanh(p["Q"] @ x))
+
+    orders = [s.group for s in quiet(model).discrete if isinstance(s.group, qx.Permutation)]
+    joint = qx.Symmetry("apart", qx.Permutation("h", each="k"), {"Q[k,h,x]": "g[k,h,e] Q[k,e,x]"})
+    assert qx.Permutation("h", each="k" if apart else None) in orders
+    assert (qx.Permutation("h", each="k") in orders) is apart
+    assert qx.verify(model, joint).status == "refuted"

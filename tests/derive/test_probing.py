@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 import quotax as qx
-from derive.rows import ROWS
+from quotax import catalogue
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions
 from quotax.errors import SymmetryError
 
 
 def model(name):
-    return next(r.model for r in ROWS if r.name == name)
+    return catalogue.load(name).architecture
 
 
 def test_a_large_network_has_algebra_and_orbit_and_says_what_it_has_not(derived):
-    audit = derived(model("leaky")).audit(x=40, h=50, k=30, y=4)
+    audit = derived(model("deep_mlp")).audit(x=40, h=50, k=30, y=4)
     assert (audit.parameters, audit.algebra, audit.orbit, audit.stabiliser) == (3704, 80, 80, 0)
     assert (audit.rank, audit.flat, audit.surplus, audit.complete) == (None, None, None, False)
     assert set(audit.unavailable) == {"rank", "flat", "surplus"}
@@ -31,10 +31,10 @@ def test_a_large_network_has_algebra_and_orbit_and_says_what_it_has_not(derived)
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        ("linear overcomplete", {"x": 2, "h": 4, "y": 3}),
-        ("rms norm", {"x": 5, "h": 3, "y": 4}),
-        ("softmax bias", {"x": 3, "y": 3}),
-        ("tanh rnn", {"x": 3, "h": 3, "y": 2, "t": 5}),
+        ("linear/overcomplete", {"x": 2, "h": 4, "y": 3}),
+        ("rms_norms", {"x": 5, "h": 3, "y": 4}),
+        ("softmax_classifier/biases", {"x": 3, "y": 3}),
+        ("recurrent/tanh", {"x": 3, "h": 3, "y": 2, "t": 5}),
     ],
 )
 def test_random_fields_have_the_rank_of_the_orbit(name, sizes, derived):
@@ -48,7 +48,7 @@ def test_random_fields_have_the_rank_of_the_orbit(name, sizes, derived):
 
 def test_a_field_that_is_no_symmetry_is_seen_to_move_the_outputs():
     wrong = qx.Symmetry("wrong", group=qx.PositiveDiagonal("h"), action={"W1[h,x]": "g[h]*W1[h,x]"})
-    network = model("relu")
+    network = model("mlp/relu")
     sizes = {"x": 30, "h": 20, "y": 10}
     seen = probe(network.trace(sizes), [wrong.bind(network.params)])
     assert seen.flatness is not None
@@ -57,7 +57,7 @@ def test_a_field_that_is_no_symmetry_is_seen_to_move_the_outputs():
 
 @pytest.mark.slow
 def test_a_few_million_parameters(derived):
-    audit = derived(model("leaky")).audit(x=1000, h=2000, k=1000, y=10)
+    audit = derived(model("deep_mlp")).audit(x=1000, h=2000, k=1000, y=10)
     assert audit.parameters > 4_000_000
     assert (audit.algebra, audit.orbit) == (3000, 3000)
     assert audit.flatness is not None

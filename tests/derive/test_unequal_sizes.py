@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import quotax as qx
-from derive.rows import ROWS
+from quotax import catalogue
 from quotax.derive.sampling.small_sizes import small_sizes
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.unequal_sizes import coinciding, unequal
@@ -25,9 +25,9 @@ def accepting(condition):
     return trace
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_model_is_sampled_at_unequal_sizes(row):
-    for sizes in small_sizes(row.model):
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_model_is_sampled_at_unequal_sizes(name):
+    for sizes in small_sizes(catalogue.load(name).architecture):
         assert len(set(sizes.values())) == len(sizes)
         assert 1 not in sizes.values()
 

@@ -1,8 +1,8 @@
-"""The shared table of models: every row of the derivation's table that has symmetries, with its families by hand.
+"""The shared table of models: entries of the catalogue, with their families by hand.
 
-The models and sizes are those of tests/derive/rows.py, where `derive` must find these families by itself; here they are
-written down, so that tests of the geometry neither derive nor verify. `certificates` are taken as read; the slow test
-of test_table.py verifies them all.
+In tests/test_catalogue.py `derive` must find these families by itself; here their actions are written down, so that
+tests of the geometry neither derive nor verify. `certificates` are taken as read; the slow test of test_table.py
+verifies them all.
 
     case = CASES["relu"]
     space = case.space()                         # the Euclidean quotient by `case.families`
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import pytest
 
 import quotax as qx
-from derive.rows import ROWS  # tests/derive/rows.py; tests/ is on the path of pytest and of pyright
+from quotax import catalogue
 from quotax.errors import MetricWarning
 from quotax.lower import lower_action
 from quotax.trees import nest
@@ -35,9 +35,9 @@ S, D, C, SCALAR = qx.Symmetry, qx.Diagonal, qx.ComplexScaling, qx.PositiveScalar
 
 @dataclass(frozen=True)
 class Case:
-    """A model at the sizes of its row, its continuous families, and discrete ones that hold as well.
+    """A model at the sizes of its entry, its continuous families, and discrete ones that hold as well.
 
-    `orbit` is the generic dimension of the orbits of `families`; where it differs from the row's own number (fields
+    `orbit` is the generic dimension of the orbits of `families`; where it differs from the entry's own number (fields
     that belong to no group), `note` says why.
     """
 
@@ -279,15 +279,58 @@ NOTES = {
 }
 
 
-def _case(row: Any) -> Case:
-    families, discrete = FAMILIES[row.name]
-    orbit, note = NOTES.get(row.name, (row.numbers[3], ""))
-    return Case(row.name, row.model, row.sizes, tuple(families), orbit, tuple(discrete), note)
+ENTRIES = {
+    "linear": "linear",
+    "linear wide-narrow": "linear/narrow",
+    "linear overcomplete": "linear/overcomplete",
+    "linear biases": "linear/biases",
+    "relu": "mlp/relu",
+    "leaky": "deep_mlp",
+    "abs": "mlp/abs",
+    "relu squared": "mlp/relu_squared",
+    "exp": "mlp/exp",
+    "square": "polynomial/quadratic",
+    "cube": "polynomial/cubic",
+    "softmax": "softmax_classifier",
+    "softmax bias": "softmax_classifier/biases",
+    "u*v": "diagonal_linear",
+    "u^2-v^2": "diagonal_linear/squares",
+    "tied": "autoencoder/tied",
+    "batch norm": "batch_norm",
+    "batch norm eps": "batch_norm/eps",
+    "layer norm": "layer_norms",
+    "layer norm eps": "layer_norms/eps",
+    "rms norm": "rms_norms",
+    "swiglu": "gated_linear_units/swiglu",
+    "geglu": "gated_linear_units/geglu",
+    "reglu": "gated_linear_units/reglu",
+    "bilinear": "gated_linear_units/bilinear",
+    "lora": "lora",
+    "conv relu": "cnn",
+    "conv linear": "cnn/linear",
+    "relu rnn": "recurrent/relu",
+    "state space": "state_space/linear",
+    "diagonal state space": "state_space/diagonal",
+    "attention": "multi_head",
+    "attention biases": "multi_head/biases",
+    "grouped query": "grouped_query",
+    "multi query": "multi_query",
+    "rope": "rotary/adjacent",
+    "qk norm": "qk_norm",
+    "qk norm, eps": "qk_norm/eps",
+    "decoder": "pre_norm_decoder/rms",
+}
 
 
-CASES = {row.name: _case(row) for row in ROWS if row.name in FAMILIES}
-WITHOUT = [row.name for row in ROWS if row.name not in FAMILIES]
-"""Rows whose models have no continuous symmetry."""
+def _case(name: str) -> Case:
+    entry = catalogue.load(ENTRIES[name])
+    families, discrete = FAMILIES[name]
+    sizes = dict(entry.flat[0][0])
+    orbit, note = NOTES.get(name, (entry.orbit_at(sizes), ""))
+    return Case(name, entry.architecture, sizes, tuple(families), orbit, tuple(discrete), note)
+
+
+CASES = {name: _case(name) for name in FAMILIES}
 
 KINDS = {
     "linear overcomplete": "GL whose stabiliser is not compact",

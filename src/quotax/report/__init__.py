@@ -1,5 +1,6 @@
-"""What people look at: the demonstration."""
+"""What people look at: the catalogue as a table, and the demonstration."""
 
 from quotax.report.demo import demonstrate
+from quotax.report.listing import listing
 
-__all__ = ["demonstrate"]
+__all__ = ["demonstrate", "listing"]

@@ -152,9 +152,9 @@ def _candidates(
             passing = lambda sets, o=orders: check.passing([_permuting(c, o[0]) for c in sets])
             holds = lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)
             for chosen in _minimal(places, covered, holds, passing):
-                turns = tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
-                template = symmetries(Solution(axis, None, O(axis), turns), specs)[0]
-                yield template.renamed(f"permute {axis}", Permutation(axis))
+                each, turns = _copies(specs, chosen, cycle, check)
+                template = symmetries(Solution(axis, each, O(axis, each), turns), specs)[0]
+                yield template.renamed(f"permute {axis}", Permutation(axis, each))
         flips = _Flips(places, _signs(specs, families, axis), check)
         for chosen in flips.generators():
             yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen))
@@ -296,10 +296,33 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
     return own
 
 
-def _permuting(chosen: Sequence[Place], order: np.ndarray) -> Move:
+def _copies(
+    specs: Sequence[ArraySpec], chosen: Sequence[Place], order: np.ndarray, check: _Checker
+) -> tuple[str | None, tuple[tuple[Turn, Fraction], ...]]:
+    """The axis for each of whose indices the order of these places may be another, if there is one, and the turns."""
+    moved = {name for name, _ in chosen}
+    factors = {s.name: s.factors for s in specs if s.name in moved}
+    axis = factors[chosen[0][0]][chosen[0][1]]
+    shared = {f for f in set.intersection(*map(set, factors.values())) if isinstance(f, str) and f != axis}
+    for each in sorted(shared):
+        if len(chosen) > len(moved) or any(own.count(each) > 1 for own in factors.values()):
+            continue
+        at = {name: own.index(each) for name, own in factors.items()}
+        if check.same(_permuting(chosen, order, at)):
+            return each, tuple((Turn(name, k, at[name]), Fraction(1)) for name, k in chosen)
+    return None, tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
+
+
+def _permuting(chosen: Sequence[Place], order: np.ndarray, at: Mapping[str, int] | None = None) -> Move:
+    """Bring the chosen places into an order; with `at`, only at the first index along that axis of each parameter."""
+
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, axis in chosen:
-            point[name] = np.take(point[name], order, axis=axis)
+            moved = np.take(point[name], order, axis=axis)
+            if at is not None:
+                first = np.indices(moved.shape)[at[name]] == 0
+                moved = np.where(first, moved, point[name])
+            point[name] = moved
         return point
 
     return move

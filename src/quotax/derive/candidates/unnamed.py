@@ -118,7 +118,8 @@ def leftover(
         vector = polynomial_fields.as_sympy(basis, numbers, flat)
         if written is not None and budget.left:
             progress(f"proving a field of {len(vector)} components")
-            if prove_zero([_along(vector, entry) for entry in written], budget.left):
+            along = _changes(vector, written, budget)
+            if along is not None and prove_zero(along, budget.left):
                 fields.append(vector)
                 kept.append(row)
                 continue
@@ -165,7 +166,15 @@ def _undecided(model: Model, sizes: Mapping[str, int], why: str) -> Certificate:
     return Certificate(f"{model.name} is constant along this field", "undecided", f"widths ({where})", residual=why)
 
 
-def _along(field: Mapping[sp.Symbol, sp.Expr], expression: sp.Expr) -> sp.Expr:
-    """The derivative of an expression along a field."""
-    free = expression.free_symbols
-    return sp.Add(*(sp.diff(expression, symbol) * slope for symbol, slope in field.items() if symbol in free))
+def _changes(field: Field, expressions: Sequence[sp.Expr], budget: Budget) -> list[sp.Expr] | None:
+    """The derivatives of expressions along a field; None where there is no time for all of them."""
+    out = []
+    for expression in expressions:
+        terms, free = [], expression.free_symbols
+        for symbol, slope in field.items():
+            if symbol in free:
+                if not budget.left:
+                    return None
+                terms.append(sp.diff(expression, symbol) * slope)
+        out.append(sp.Add(*terms))
+    return out

@@ -1,0 +1,1 @@
+"""Adapters beside a frozen matrix."""

@@ -1,0 +1,1 @@
+"""Attention, one layer of it."""

@@ -1,0 +1,1 @@
+"""Models from outside networks, whose identifiability is the same question."""

@@ -1,0 +1,1 @@
+"""Linear maps, and what is linear in its parameters' products."""

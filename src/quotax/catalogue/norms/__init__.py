@@ -1,0 +1,1 @@
+"""Normalised layers."""

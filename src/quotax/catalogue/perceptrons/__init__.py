@@ -1,0 +1,1 @@
+"""Feed-forward networks without convolutions."""

@@ -1,0 +1,1 @@
+"""What several architectures are made of."""

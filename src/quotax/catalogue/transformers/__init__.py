@@ -1,0 +1,1 @@
+"""Decoders and encoders, as their checkpoints have them."""

@@ -1,0 +1,50 @@
+"""Large models, budgets that are spent, and models that accept their own sizes alone."""
+
+from __future__ import annotations
+
+import pytest
+
+import quotax as qx
+from quotax import catalogue
+from quotax.catalogue.transformers.llama import llama
+
+LLAMA_2_7B = {"vocab": 32_000, "d": 4096, "head": 32, "k": 128, "f": 11_008}
+
+
+@pytest.mark.slow
+def test_the_dimension_of_a_large_model_is_a_sum_of_whole_numbers(derived):
+    """By hand: GL(k) on values, C* on pairs of queries and keys, O(d), a gain for every norm, up against down."""
+    layers = 2
+    model = llama(layers)
+    terms = derived(model).dimension(**LLAMA_2_7B)
+    of = lambda word: sum(n for name, n in terms.items() if name.startswith(word))
+    assert of("linear k") == layers * 32 * 128**2
+    assert of("complex k") == layers * 32 * 128
+    assert of("rotate d") == 4096 * 4095 // 2
+    assert of("scale d") == (2 * layers + 1) * 4096
+    assert of("scale f") == layers * 11_008
+    assert len(terms) == 3 + 5 * layers - 1
+    with pytest.raises(qx.SymmetryError, match="missing size of axis 'd'"):
+        derived(model).dimension(vocab=5)
+
+
+def test_what_the_budget_left_no_time_for_is_said():
+    model = catalogue.load("layer_norms/read").architecture
+    found = qx.derive(model, budget_seconds=1e-3)
+    assert found.unsearched
+    assert "not searched, for want of time" in str(found)
+    with pytest.raises(qx.SymmetryError, match="budget_seconds must be a positive number of seconds, got 0"):
+        qx.derive(model, budget_seconds=0)
+
+
+def test_a_network_that_accepts_its_own_sizes_alone():
+    @qx.architecture(params={"A": "y x", "B": "y x"}, inputs={"x": "x"})
+    def model(p, x):
+        return (p["A"] * p["B"]).reshape(6, 2) @ x.reshape(2, 2)
+
+    found = qx.derive(model.at(x=4, y=3))
+    (family,) = found.families
+    assert found.certificate(family.name).scope == "widths (y=3, x=4)"
+    assert found.audit(x=4, y=3).surplus == 0
+    normed = catalogue.load("layer_norms/read").architecture
+    assert qx.derive(normed.at(x=40, h=30, y=20)).sizes == qx.derive(normed).sizes
