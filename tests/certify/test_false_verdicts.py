@@ -649,6 +649,9 @@ true("hypot over hypot", lambda p, x: x * jnp.sum(jnp.hypot(p["b"], p["c"]) / jn
      NUMBER_BOTH, undecided=True)  # fmt: skip
 refuted("hypot of one scaled", lambda p, x: x * jnp.sum(jnp.hypot(p["b"], p["c"])), BC, {"x": ""}, SCALE)
 
+PATIENT = ("hypot over hypot",)
+"""Rows whose verdict takes all the seconds that a verdict may take."""
+
 ROUTER = {"R": "e x", "W": "e y x"}
 ROUTER_SIZES = [{"e": e, "x": 2, "y": 2} for e in (2, 3, 5)]
 EXPERTS = S("experts", qx.Permutation("e"), {"R": "g @ R", "W[e,y,x]": "g[e,f] W[f,y,x]"})
@@ -715,7 +718,10 @@ def marked(rows):
     """Of each family of claims made in a loop two are tried by default; the others are slow tests."""
     variations = [family for many in FAMILIES for family in list(many)[2:]]
     slow = [row for row in rows if any(row.name.startswith((f"{v} ", f"{v},")) or row.name == v for v in variations)]
-    return [pytest.param(row, id=label(row), marks=[pytest.mark.slow] if row in slow else []) for row in rows]
+    return [
+        pytest.param(row, id=label(row), marks=[pytest.mark.slow] if row in slow or row.name in PATIENT else [])
+        for row in rows
+    ]
 
 
 FAMILIES = (CONSTANTS, {f"sum less {name}": f for name, f in WHOLE.items()}, WHOLE, INTEGERS, GUARDS)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quotax as qx
@@ -189,6 +189,7 @@ def _plainly(function, params, sizes):
     )
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(LAYOUTS), st.lists(st.sampled_from(sorted(MOVES)), min_size=1, max_size=5))
 def test_programs_at_random(layout, moves):
     def program(p, x):
