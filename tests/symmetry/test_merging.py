@@ -117,7 +117,7 @@ FORMULAS = {"exp", "u^2-v^2"}
 """Rows in which an element stands in an exponential: the formula alone is said."""
 
 
-@pytest.mark.parametrize("name", sampled(["linear", "relu", "attention", "rope", "u^2-v^2"], CASES))
+@pytest.mark.parametrize("name", sampled(["linear", "relu", "attention", "rope", "u^2-v^2"], list(CASES)))
 def test_data_say_what_actions_do(name):
     case, written = CASES[name], 0
     params = {n: np.asarray(a) for n, a in case.draw(0).items()}
