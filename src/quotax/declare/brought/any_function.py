@@ -51,7 +51,8 @@ def from_function(
     >>> import jax, jax.numpy as jnp, quotax as qx
     >>> params = [{"W": jnp.ones((5, 3)), "b": jnp.ones(5)}, {"W": jnp.ones((2, 5))}]
     >>> def net(layers, x):
-    ...     return layers[1]["W"] @ jax.nn.relu(layers[0]["W"] @ x + layers[0]["b"])
+    ...     first, second = layers
+    ...     return second["W"] @ jax.nn.relu(first["W"] @ x + first["b"])
     >>> print(qx.from_function(net, params, jnp.ones(3)).describe())
     net: 30 parameters in 3 arrays
     axis  size  may be  where
