@@ -24,7 +24,7 @@ def trees(name, count=2):
 @pytest.mark.parametrize(
     "name",
     [
-        "leaky",
+        pytest.param("leaky", marks=pytest.mark.slow),
         pytest.param("attention", marks=pytest.mark.slow),
         pytest.param("relu rnn", marks=pytest.mark.slow),
         pytest.param("state space", marks=pytest.mark.slow),
@@ -82,7 +82,7 @@ def test_arrays_that_may_change_are_not_remembered():
 @pytest.mark.parametrize(
     ("name", "metric"),
     [
-        ("leaky", "invariant"),
+        pytest.param("leaky", "invariant", marks=pytest.mark.slow),
         ("leaky", "euclidean"),
         pytest.param("swiglu", "mix", marks=pytest.mark.slow),
         pytest.param("exp", "invariant", marks=pytest.mark.slow),

@@ -74,7 +74,7 @@ SPACES = {
     "recurrent": recurrent,
     "heads": permuted_heads,
 }
-QUICK = ("linear", "tied", "chain")
+QUICK = ("linear", "tied")
 
 
 def normal(space, seed):

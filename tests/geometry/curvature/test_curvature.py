@@ -229,6 +229,7 @@ def test_oneills_formula_in_a_curved_total_space():
     assert max(float(jnp.max(jnp.abs(array))) for array in expected.values()) > 1e-3
 
 
+@pytest.mark.slow
 def test_integrability_above_a_flat_space():
     case = CASES["tied"]
     parts = components(case.lowered)

@@ -228,7 +228,7 @@ CASES = {
 }
 
 
-QUICK = ("two layers", "heads", "gates", "squares", "softmax head")
+QUICK = ("heads", "gates", "squares", "softmax head")
 
 
 @functools.cache

@@ -408,6 +408,7 @@ def test_mix_of_numbers_against_hamilton():
     assert gap(path.acceleration, exact.acceleration) < 1e-10
 
 
+@pytest.mark.slow
 def test_mix_of_numbers_when_horizontal():
     rate = jnp.array([0.4, -0.8, 0.0]).reshape(3, 1, 1)
     arrays = {"u": jnp.array([1.0, 2.0, 3.0]).reshape(3, 1, 1), "v": jnp.array([-1.0, 0.5, 2.0]).reshape(3, 1, 1)}

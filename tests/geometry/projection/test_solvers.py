@@ -278,6 +278,7 @@ def test_no_decomposition_gets_a_batch(name):
     assert set(found) == {2}
 
 
+@pytest.mark.slow
 def test_decompositions_one_by_one_have_derivatives():
     stack = jax.random.normal(jax.random.key(0), (2, 3, 4, 4))
     values = lambda a: one_by_one.each(lambda m: jnp.linalg.svd(m, compute_uv=False), a)
