@@ -29,7 +29,6 @@ from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.parts import tree
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed
-from quotax.symmetry.language import parameter
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""
@@ -264,18 +263,12 @@ def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 
     quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
     g = _element(action.group, trace.sizes, rng, number)
     exact = number < EXACT
-    read = _read(action)
+    read = action.named
     params = {name: _quarters(a) if exact and name in read else a / 4 for name, a in quarters.items()}
     element, invert, arrays = (g, exact_inverse, OBJECTS) if exact else (_floats(g), np.linalg.inv, FLOATS)
     inverse = invert(element) if action.group.layout == "matrix" else None
     moved = params | transformed(action, trace.params, trace.sizes, params, element, arrays, inverse)
     return {"params": params, "g": g, "moved": moved, "inputs": _inputs(trace, rng, scale)}
-
-
-def _read(action: Action) -> set[str]:
-    """The parameters that an action moves or is made of: the others need no exact numbers."""
-    symbols = {str(s) for entry in action.entries for s in entry.expression.free_symbols}
-    return {parameter(name) for name in symbols} | set(action.moved)
 
 
 def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str, np.ndarray]:

@@ -51,6 +51,11 @@ class Entry:
     expression: sp.Expr
     text: str
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The names in its formula that are no indices: those of all parameters that it is made of, and others."""
+        return frozenset(parameter(str(symbol)) for symbol in self.expression.free_symbols if not symbol.is_integer)
+
 
 def degree(expression: sp.Basic) -> float:
     """The degree of an entry as a polynomial in the parameters, or a bound on it; infinite where it may be none.

@@ -8,13 +8,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-import sympy as sp
-
 from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
 from quotax.symmetry.groups import Group
 from quotax.symmetry.infinitesimal import differentiate
-from quotax.symmetry.language import Entry, degree, parameter, parse_action
+from quotax.symmetry.language import Entry, degree, parse_action
 from quotax.symmetry.terms import Term, terms
 
 
@@ -140,9 +138,7 @@ class Action:
     @property
     def named(self) -> frozenset[str]:
         """The names in its formulas: among them those of all parameters that it moves or reads."""
-        atoms = {a for entry in self.entries for a in entry.expression.atoms(sp.Indexed, sp.Symbol)}
-        read = {parameter(a.base.name if isinstance(a, sp.Indexed) else a.name) for a in atoms}
-        return frozenset(read) | frozenset(self.moved)
+        return frozenset(self.moved).union(*(entry.named for entry in self.entries))
 
     def of_subgroup(self, group: Group) -> Action:
         """The same formulas for the elements of a subgroup, which have the same layout."""

@@ -9,7 +9,7 @@ handed over.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import sympy as sp
@@ -19,7 +19,7 @@ from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.wording import distinct
 from quotax.derive.depth.shallow_model import Blocks, ShallowModel
 from quotax.symmetry import Entry, Symmetry, variable
-from quotax.symmetry.language import parameter, written
+from quotax.symmetry.language import written
 from quotax.telling import Budget
 
 Specs = tuple[ArraySpec, ...]
@@ -37,7 +37,7 @@ def restated(
     """
     entries = dict(zip(symmetry.action, symmetry.bind(shallow).entries, strict=True))
     names = {spec.name for spec in shallow}
-    touched = {name for entry in entries.values() for name in (entry.name, *_read(entry, names))}
+    touched = {name for entry in entries.values() for name in (entry.name, *entry.named & names)}
     at = {blocks.block[name] for name in touched if name in blocks.block}
     common = any(name not in blocks.block for name in touched)
     last = blocks.last
@@ -128,15 +128,9 @@ def restricted(symmetry: Symmetry, deep: Specs, shallow: Specs) -> Symmetry | No
     names, every = {spec.name for spec in shallow}, {spec.name for spec in deep}
     entries = dict(zip(symmetry.action, symmetry.bind(deep).entries, strict=True))
     kept = {key: entry for key, entry in entries.items() if entry.name in names}
-    if not kept or any(not _read(entry, every) <= names for entry in kept.values()):
+    if not kept or any(not entry.named & every <= names for entry in kept.values()):
         return None
     return Symmetry.of(symmetry.name, symmetry.group, shallow, kept)
-
-
-def _read(entry: Entry, names: Collection[str]) -> set[str]:
-    """The parameters that an entry is made of."""
-    read = {str(symbol) for symbol in entry.expression.free_symbols if not symbol.is_integer}
-    return {name for symbol in read if (name := parameter(symbol)) in names}
 
 
 def _renamed(key: str, entry: Entry, names: Mapping[str, str]) -> tuple[str, Entry]:
