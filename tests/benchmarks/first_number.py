@@ -2,12 +2,14 @@
 
 python tests/benchmarks/first_number.py                      everything: about 20 minutes, more where rows time out
 python tests/benchmarks/first_number.py --only mlp:trace     one row; `mlp` is all rows of a network, `:trace` of a call
+python tests/benchmarks/first_number.py --only import        what `import quotax` takes, beside jax and sympy
 python tests/benchmarks/first_number.py --smoke              a tiny network and one call, not held to its limit
 
 A row is measured cold, in a process of its own that keeps no compiled programs. What comes before it is done there
 first: imports, `derive`, training, the quotient, the gradient of the loss. The unit is the time that
 `jit(value_and_grad(loss))` takes to compile in that process; (first - second) is given in units, with its limit in
 brackets, and the second call in what it spends: gradients, the loss's Hessian-vector products, another call.
+The last line is the import, in fresh processes: the best of five, interleaved with those of jax and sympy.
 The exit status is 1 when a row is above a limit, or over `--timeout`.
 """
 
@@ -38,6 +40,9 @@ FIRST = {
 SECOND = {"horizontal": 5, "spectrum": 2, "trace": 2, "average": 2, "geodesic": 20}
 """Limits of the second call: `horizontal` in gradients, `geodesic` in second calls of `quotient`, the others in what
 they report to have spent."""
+
+IMPORT = 1.25
+"""Limit of `import quotax`, in what jax and sympy take together."""
 
 SIZES = {
     "mlp": {"x": 64, "h1": 64, "h2": 64, "y": 10},
@@ -218,6 +223,26 @@ def show(network, name, known, why, smoke=False):
     return within
 
 
+def imports():
+    """Print what an import takes, and what every public name with its room does; whether the first is in its limit."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    run = lambda code: timed(lambda: subprocess.run([sys.executable, "-c", code], check=True, env=environment))[0]
+    codes = (
+        "import jax, jax.numpy, sympy",
+        "import jax, jax.numpy, sympy, quotax",
+        "import quotax; [getattr(quotax, name) for name in quotax.__all__]",
+    )
+    run(codes[-1])  # compiles bytecode, warms the file cache
+    rounds = [[run(code) for code in codes] for _ in range(5)]
+    alone, ours, rooms = (min(column) for column in zip(*rounds, strict=True))
+    within = ours <= IMPORT * alone
+    print(
+        f"import: jax and sympy {alone:.2f} s, with quotax {ours / alone:.2f} ({IMPORT}) times that "
+        f"{'ok' if within else 'ABOVE'}; with every public name {rooms / alone:.2f} times"
+    )
+    return within
+
+
 def rows(only):
     """Networks and calls that a selection names; each part may be empty."""
     network, _, call = only.partition(":")
@@ -238,7 +263,8 @@ def main():
     if options.row:
         measure(*options.row.split(":"))
         return
-    chosen = [("tiny", "quotient")] if options.smoke else [row for only in options.only or [""] for row in rows(only)]
+    named = [only for only in options.only or [""] if only != "import"]
+    chosen = [("tiny", "quotient")] if options.smoke else [row for only in named for row in rows(only)]
     heads = f"{'unit':>8}{'gradient':>9}{'first':>10}{'second':>10}{'units (limit)':>14}"
     print(f"{'network':10}{'call':11}{heads}  second call")
     above = 0
@@ -250,8 +276,10 @@ def main():
     if options.smoke:
         print("A smoke test: nothing is held to its limit.")
         return
-    print(f"{len(chosen) - above} of {len(chosen)} rows within their limits")
-    sys.exit(above > 0)
+    if chosen:
+        print(f"{len(chosen) - above} of {len(chosen)} rows within their limits")
+    late = (not options.only or "import" in options.only) and not imports()
+    sys.exit(above > 0 or late)
 
 
 if __name__ == "__main__":

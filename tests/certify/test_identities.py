@@ -243,11 +243,11 @@ def test_attention_is_invariant_under_changes_of_basis(tokens, causal):
     query, key, value, output = (entries(n, 2, 2) for n in "QKVO")
     m, n = entries("g", 2, 2), entries("h", 2, 2)
     reference = attention(tokens, query, key, value, output, causal)
-    start = time.perf_counter()
+    start = time.process_time()
     assert prove_equal(
         attention(tokens, query * m, key * inverse(m).T, value * n, inverse(n) * output, causal), reference
     )
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     for broken in [
         (query * m, key * inverse(m), value, output),
         (query * m, key, value, output),
@@ -431,11 +431,11 @@ def test_definedness_is_part_of_equality():
 
 def test_budget_stops_a_large_product():
     many = sp.symbols("v0:60", real=True)
-    start = time.perf_counter()
+    start = time.process_time()
     verdict = prove_equal([sum(many) ** 7 * sum(v**2 for v in many)], [sum(many) ** 9], budget_seconds=2)
     assert not verdict
     assert "budget" in str(verdict.residual)
-    assert time.perf_counter() - start < 15
+    assert time.process_time() - start < 15
 
 
 def test_no_symbol_is_taken_for_another():
