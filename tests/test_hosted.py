@@ -296,6 +296,14 @@ def test_large_arrays_are_left_to_the_compiler():
 
 def test_what_depends_on_the_first_arguments_is_done_once():
     function = lambda _, x, y: (jax.jit(jnp.sin)(x) @ y, jnp.cos(x), y + 1)
-    given = Uncompiled(function).given(None, SQUARE, jax.ShapeDtypeStruct(SQUARE.shape, SQUARE.dtype))
+    given, brief = Uncompiled(function).given(None, SQUARE, jax.ShapeDtypeStruct(SQUARE.shape, SQUARE.dtype))
+    assert brief
     for y in (SQUARE, 2 * SQUARE):
         agree(given(y), jax.jit(function, static_argnums=0)(None, SQUARE, y), 1e-12)
+
+
+def test_a_loop_over_what_comes_last_is_not_brief():
+    like = jax.ShapeDtypeStruct(SQUARE.shape, SQUARE.dtype)
+    looping = lambda _, x, y: jax.lax.fori_loop(0, 3, lambda i, z: z @ y, x)
+    assert not Uncompiled(looping).given(None, SQUARE, like)[1]
+    assert Uncompiled(lambda _, x, y: looping(_, x, x) @ y).given(None, SQUARE, like)[1]

@@ -33,12 +33,16 @@ class Unhosted(Exception):
 
 
 class Call(NamedTuple):
-    """A call: where its arguments are, where its outputs go and of what types, whether it returns one by itself."""
+    """A call: where its arguments are, where its outputs go and of what types, whether it returns one by itself.
+
+    And whether it is a loop, which is many calls.
+    """
 
     run: Kernel
     reads: list[int]
     writes: list[tuple[int, Any]]
     alone: bool
+    loops: bool
 
 
 class Hosted:
@@ -56,8 +60,11 @@ class Hosted:
         """The outputs; types are those of the trace."""
         return self._finished(self._steps, self._ends, [*arrays, *self._start[len(arrays) :]])
 
-    def given(self, *arrays: Any) -> Callable[..., list[Any]]:
-        """The program of the last arguments, with everything done that depends on these first ones alone."""
+    def given(self, *arrays: Any) -> tuple[Callable[..., list[Any]], bool]:
+        """The program of the last arguments, with everything done that depends on these first ones alone.
+
+        And whether it is brief: no loops, and so few calls that a compiled program is no sooner done.
+        """
         start, rest = [*arrays, *self._start[len(arrays) :]], []
         later = set(range(len(arrays), self._arguments))
         for step in self._steps:
@@ -67,7 +74,8 @@ class Hosted:
             else:
                 _take(step, start)
         ends = _ends(rest, self._results)
-        return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]])
+        brief = len(rest) <= _BRIEF and not any(step.loops for step in rest)
+        return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]]), brief
 
     def _finished(self, steps: list[Call], ends: list[list[int]], values: list[Any]) -> list[Any]:
         for step, over in zip(steps, ends, strict=True):
@@ -132,7 +140,7 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Call:
     if name not in KERNELS:
         raise Unhosted(name)
     run = KERNELS[name](params, [a.aval for a in equation.invars], types[0])
-    return Call(run, reads, writes, not equation.primitive.multiple_results)
+    return Call(run, reads, writes, not equation.primitive.multiple_results, name in ("scan", "while"))
 
 
 def _array(value: Any) -> np.ndarray:
@@ -143,6 +151,9 @@ def _array(value: Any) -> np.ndarray:
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""
+
+_BRIEF = 100
+"""NumPy makes so many calls while a compiled program is called and waited for."""
 
 
 # --- entrywise
@@ -722,18 +733,21 @@ class Uncompiled:
         program, shape = self._program(static, trees, leaves)
         return jax.tree.unflatten(shape, program(*map(np.asarray, leaves)))
 
-    def given(self, static: Any, first: Any, like: Any) -> Callable[[Any], Any]:
-        """The function of one more array, like this one, with everything done that depends on the first tree alone."""
+    def given(self, static: Any, first: Any, like: Any) -> tuple[Callable[[Any], Any], bool]:
+        """The function of one more array, like this one, with everything done that depends on the first tree alone.
+
+        And whether that is brief: sooner done than a compiled program of small arrays.
+        """
         known = jax.tree.leaves(first)
         program, shape = self._program(static, (first, like), [*known, like])
         with np.errstate(all="ignore"):
-            rest = program.given(*map(np.asarray, known))
+            rest, brief = program.given(*map(np.asarray, known))
 
         @np.errstate(all="ignore")
         def run(last: Any) -> Any:
             return jax.tree.unflatten(shape, rest(np.asarray(last)))
 
-        return run
+        return run, brief
 
     def _program(self, static: Any, trees: tuple[Any, ...], leaves: list[Any]) -> tuple[Hosted, Any]:
         key = (static, jax.tree.structure(trees), tuple((leaf.shape, leaf.dtype) for leaf in leaves))

@@ -54,14 +54,15 @@ class Ritz(NamedTuple):
         return dot(error, error) ** 0.5
 
 
-def orthonormal(basis: Vector, stack: Vector) -> tuple[list[Vector | None], float]:
+def orthonormal(basis: Vector, stack: Vector, along: np.ndarray | None = None) -> tuple[list[Vector | None], float]:
     """For each row of a stack the unit vector of what is left outside the span of the basis' rows and of those before.
 
     Nothing where that is rounding. Rounding grows by the inverse of the second number: the least share that is left.
+    `along` is `dots(stack, basis)`, where it is known.
     """
     sizes = [dot(v, v) ** 0.5 for v in stack]
     if len(basis):
-        stack = stack - combine(dots(stack, basis), basis)
+        stack = stack - combine(dots(stack, basis) if along is None else along, basis)
     found: list[Vector | None] = []
     share = 1.0
     for v, size in zip(stack, sizes, strict=True):
@@ -94,16 +95,18 @@ def block_lanczos(
     candidates = random(range(basis, basis + block))
     Q, images = zeros(basis, candidates[0]), zeros(basis, candidates[0])
     T = np.zeros((basis, basis))
+    along = None
     count, rounds = 0, 0
     while True:
         first, wanted = count, candidates[: basis - count]
-        new = _further(Q[:count], wanted, project, random)
+        new = _further(Q[:count], wanted, along, project, random)
         if new:
             for i, image in enumerate(operator(stacked(new))):
                 Q, images = put(Q, count + i, new[i]), put(images, count + i, image)
             count += len(new)
             candidates = images[first:count]
             T[:count, first:count] = dots(Q[:count], candidates)
+            along = T[:count, first:count].T[: basis - count]
             T[first:count, :first] = T[:first, first:count].T
         rounds += 1
         over = count == basis or len(new) < len(wanted)
@@ -115,10 +118,14 @@ def block_lanczos(
 
 
 def _further(
-    basis: Vector, wanted: Vector, project: Operator, random: Callable[[Sequence[int]], Vector]
+    basis: Vector,
+    wanted: Vector,
+    along: np.ndarray | None,
+    project: Operator,
+    random: Callable[[Sequence[int]], Vector],
 ) -> list[Vector]:
     """Orthonormal vectors for the next block, in the range of `project`: fewer than wanted when that is exhausted."""
-    found, share = orthonormal(basis, wanted)
+    found, share = orthonormal(basis, wanted, along)
     lacking = [i for i, v in enumerate(found) if v is None]
     if lacking:
         for i, v in zip(lacking, random([len(basis) + i for i in lacking]), strict=True):

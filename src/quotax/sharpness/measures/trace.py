@@ -130,7 +130,8 @@ def _hutch(setting: Setting, sketch: int, signs: int) -> tuple[float, np.ndarray
     """The trace on the range of a random sketch, and samples of the trace on its complement (Meyer et al. 2021)."""
     problem, size = setting.problem, setting.layout.size
     random = np.random.default_rng((*setting.request.bits, 3))
-    draw = lambda count: problem.frame.horizontal(problem.kept(random.choice((-1.0, 1.0), (count, size))))
+    flips = lambda count: random.integers(0, 2, (count, size), np.int8)
+    draw = lambda count: problem.frame.horizontal(problem.kept(2.0 * flips(count) - 1.0))
     Q = _orthonormal(problem.hessian_vectors(draw(sketch)))
     if Q is None or not len(Q):
         return 0.0, np.full(signs, math.nan if Q is None else 0.0)

@@ -151,12 +151,14 @@ class Horizontal:
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
         self._point, self._shared, self._rows = point, shared(point), 0
-        self._given: dict[str, Callable[[Any], Any]] = {}
+        self._hosted: dict[tuple[str, int], tuple[Callable[[Any], Any], bool] | None] = {}
         self._near = self._shared and near(jax.tree.leaves(point))
         self._run = runner(point, quickly=layout.size <= FEW)
 
     def _map(self, name: str, x: Vector) -> Vector:
         if x.ndim == 1:
+            if run := self._in_numpy(name, 1):
+                return self._keep(run(x[None])[0])
             return self._keep(self._run(_MAPS[name], (self._layout, *self._kind), x))
         if not self._shared or 2 * self._layout.size > TOGETHER:
             return stacked([self._map(name, row) for row in x])
@@ -167,17 +169,26 @@ class Horizontal:
 
     def _together(self, name: str, count: int) -> tuple[int, Callable[[Any], Any]]:
         """How many rows are mapped at once, and by what: long stacks come a few times in all, and are not compiled."""
-        what, most = (_MAPS[name], (self._layout, *self._kind)), min(ROWS, TOGETHER // self._layout.size)
-        if count > ROWS and self._near:
+        most = TOGETHER // self._layout.size
+        rows = min(count, 2 * most)
+        if run := self._in_numpy(name, rows):
+            return rows, run
+        self._rows = max(self._rows, min(count, ROWS, most))
+        return self._rows, functools.partial(_rows_of, (_MAPS[name], (self._layout, *self._kind)), self._point)
+
+    def _in_numpy(self, name: str, rows: int) -> Callable[[Any], Any] | None:
+        """How so many rows are mapped without a compiler; nothing where that is slower than what it saves."""
+        if not self._near or (rows <= ROWS and self._layout.size > FEW):
+            return None
+        if (name, rows) not in self._hosted:
+            what = (_MAPS[name], (self._layout, *self._kind))
+            like = jax.ShapeDtypeStruct((rows, self._layout.size), self._layout.dtype)
             try:
-                if name not in self._given:
-                    like = jax.ShapeDtypeStruct((most, self._layout.size), self._layout.dtype)
-                    self._given[name] = _IN_NUMPY.given(what, self._point, like)
-                return most, self._given[name]
+                self._hosted[name, rows] = _IN_NUMPY.given(what, self._point, like)
             except Unhosted:
-                pass
-        self._rows = max(self._rows, min(count, most))
-        return self._rows, functools.partial(_rows_of, what, self._point)
+                self._hosted[name, rows] = None
+        found = self._hosted[name, rows]
+        return found[0] if found is not None and (found[1] or rows > ROWS) else None
 
     def horizontal(self, x: Vector) -> Vector:
         """The projection, in coordinates."""

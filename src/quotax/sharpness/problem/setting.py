@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from quotax.sharpness.problem.arguments import (
     check_whole,
     random_bits,
 )
-from quotax.sharpness.problem.ball import Ball, Curves, Frame, Horizontal, Plain, Space, euclidean
+from quotax.sharpness.problem.ball import FEW, Ball, Curves, Frame, Horizontal, Plain, Space, euclidean
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
@@ -310,13 +311,13 @@ class Problem:
 
     def hessian_vectors(self, stack: Vector) -> Vector:
         """The same of the rows of a stack, of which maps are taken together."""
-        images = self.frame.back(stacked([self._product(v) for v in self.frame.away(stack)]))
+        images = self.frame.back(stacked(list(self._products(self.frame.away(stack)))))
         return images if self._bent is None else stacked(list(map(self._curved, stack, images)))
 
     def forms(self, stack: Vector) -> np.ndarray:
         """The products of horizontal rows of a stack with what `hessian_vector` makes of them: nothing is projected."""
         away = self.frame.away(stack)
-        found = np.asarray([dot(v, self._product(v)) for v in away])
+        found = np.asarray(list(map(dot, away, self._products(away))))
         if self._bent is not None:
             found += [dot(x, self.kept(self._bent(x))) for x in stack]
         return found
@@ -326,6 +327,16 @@ class Problem:
 
     def _product(self, v: Vector) -> Vector:
         return self.kept(self._objective.hessian_vector(self._params, self._batch, v))
+
+    def _products(self, stack: Vector) -> Iterator[Vector]:
+        """With the rows of a stack; of few parameters the next is under way before one is waited for."""
+        ahead = 2 if self.layout.size <= FEW else 0
+        under_way: deque[Any] = deque()
+        for v in stack:
+            under_way.append(self._objective.hessian_vector(self._params, self._batch, v))
+            if len(under_way) > ahead:
+                yield self.kept(under_way.popleft())
+        yield from map(self.kept, under_way)
 
     @functools.cached_property
     def _bent(self) -> Callable[[Vector], Any] | None:
