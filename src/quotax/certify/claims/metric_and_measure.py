@@ -70,16 +70,28 @@ def _euclidean(params: Any, a: Any, b: Any) -> Any:
 
 def pushed(entry: Entry, specs: tuple[ArraySpec, ...], group: str) -> Entry:
     """What the derivative of the action makes of a tangent vector: SymPy differentiates the entry along it."""
-    time = sp.Symbol("t", real=True)
     names = {variable(spec.name): spec.name for spec in specs}
-    curve: dict[sp.Expr, sp.Expr] = {}
+    along: dict[sp.Expr, sp.Expr] = {}
     for atom in entry.expression.atoms(sp.Indexed, sp.Symbol):
         name = atom.base.name if isinstance(atom, sp.Indexed) else atom.name
         if name in names and name not in (ELEMENT, INVERSE):
             tangent = variable(f"{group}/{names[name]}")
             if isinstance(atom, sp.Indexed):
-                curve[atom] = atom + time * sp.Indexed(sp.IndexedBase(tangent), *atom.indices)
+                along[atom] = sp.Indexed(sp.IndexedBase(tangent), *atom.indices)
             elif not next(s for s in specs if s.name == names[name]).axes:
-                curve[atom] = atom + time * sp.Symbol(tangent)
-    derivative = sp.diff(entry.expression.xreplace(curve), time).subs(time, 0)
-    return Entry(f"{group}/{entry.name}", entry.indices, entry.factors, contract_deltas(derivative), f"D({entry.text})")
+                along[atom] = sp.Symbol(tangent)
+    derivative = contract_deltas(_directional(entry.expression, along))
+    return Entry(f"{group}/{entry.name}", entry.indices, entry.factors, derivative, f"D({entry.text})")
+
+
+def _directional(expression: sp.Expr, along: dict[sp.Expr, sp.Expr]) -> sp.Expr:
+    """The derivative by some atoms in a direction."""
+    summand = expression.function if isinstance(expression, sp.Sum) else expression
+    factors = sp.Mul.make_args(summand)
+    if len(along) == 1 and (atom := next(iter(along))) in factors:
+        others = [factor for factor in factors if factor != atom]
+        if len(others) == len(factors) - 1 and not any(factor.has(atom) for factor in others):
+            return expression.xreplace(along)  # linear: SymPy takes its time for sums
+    time = sp.Symbol("t", real=True)
+    curve = {atom: atom + time * tangent for atom, tangent in along.items()}
+    return sp.diff(expression.xreplace(curve), time).subs(time, 0)
