@@ -193,7 +193,7 @@ def test_states_keys_and_masks_among_the_inputs():
 
     params = {"W": jnp.ones((4, 3)), "U": jnp.ones((4, 4)), "V": jnp.ones((2, 4))}
     state = (jnp.zeros(4), qx.Positive(jnp.ones(4)))
-    arch = qx.from_function(step, params, [state, jnp.ones(3), KEY, jnp.ones(4, bool)])
+    arch = qx.from_function(step, params, state, jnp.ones(3), KEY, jnp.ones(4, bool))
     assert [(s.name, s.kind) for s in arch.inputs] == [
         ("state_0", "real"), ("state_1", "positive"), ("x", "real"), ("mask", "mask"),
     ]  # fmt: skip
@@ -201,6 +201,17 @@ def test_states_keys_and_masks_among_the_inputs():
         "U": "state_1 state_0", "V": "y state_1", "W": "state_1 x",
     }  # fmt: skip
     assert arch.renamed(x="inputs").inputs[2].axes_text == "inputs"
+
+
+def test_one_argument_may_be_a_dict_or_a_tuple():
+    params = {"W": jnp.ones((2, 3)), "U": jnp.ones((2, 4))}
+    x, s = jnp.ones(3), jnp.ones(4)
+    dicts = qx.from_function(lambda p, batch: p["W"] @ batch["x"] + p["U"] @ batch["s"], params, {"x": x, "s": s})
+    pairs = qx.from_function(lambda p, pair: p["W"] @ pair[0] + p["U"] @ pair[1], params, (x, s))
+    two = qx.from_function(lambda p, x, s: p["W"] @ x + p["U"] @ s, params, {"s": s, "x": x})
+    assert [[i.name for i in arch.inputs] for arch in (dicts, pairs, two)] == [
+        ["batch_s", "batch_x"], ["pair_0", "pair_1"], ["x", "s"],
+    ]  # fmt: skip
 
 
 def test_bad_input_is_refused_in_the_callers_words():

@@ -14,7 +14,7 @@ import numpy as np
 from quotax.artifacts import ArraySpec, Trace
 from quotax.declare.brought.axes_of_a_trace import axes_of
 from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes
-from quotax.declare.brought.examples import Examples, examples
+from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
 from quotax.declare.brought.following import Dims, Followed, Unknown, factors
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating
@@ -28,8 +28,8 @@ def from_function(
     function: Callable[..., Any],
     params: Any,
     inputs: Any,
+    *more: Any,
     make: Callable[..., Any] | None = None,
-    *,
     trainable: Any = is_floating,
     name: str | None = None,
 ) -> Brought:
@@ -39,8 +39,9 @@ def from_function(
         function: what is computed; it may take random keys, states and caches among its inputs.
         params: its parameters: any pytree. Floating arrays are parameters, one where the same array occurs twice;
             everything else in it belongs to the function.
-        inputs: examples, in order or by argument name: arrays (integers are tokens, truth values masks), or
-            `qx.Positive(array)`, `qx.Mask(array)`, `qx.Tokens(array, below=...)`; trees of them too.
+        inputs: an example, or several in order, or a dict of them by argument name: arrays (integers are tokens, truth
+            values masks), or `qx.Positive(array)`, `qx.Mask(array)`, `qx.Tokens(array, below=...)`; trees of them too.
+        more: the examples after the first, if `inputs` is not all of them.
         make: makes `params` at other sizes: its keyword arguments are the axes, `make=lambda width: init(width)`.
             Proofs then hold for every width. Without it they hold wherever the function itself accepts other
             arrays, and otherwise at the sizes of `params`; `describe()` says which.
@@ -72,7 +73,7 @@ def from_function(
     if make is not None and not callable(make):
         raise ArchitectureError(f"`{call}(..., make=...)`: make must be a function of sizes, got {make!r}.")
     leaves = checked_leaves(call, params, chosen_by(call, trainable, params))
-    given = examples(call, function, inputs)
+    given = examples(call, function, (inputs, *more) if more else all_or_one(function, inputs))
     title = name or getattr(function, "__name__", type(function).__name__)
     factory = None if make is None else tree_factory(lambda **sizes: (function, make(**sizes)), leaves)
     return brought(call, title, function, params, leaves, given, make, factory)

@@ -69,10 +69,12 @@ class Examples:
 def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
     """Examples of inputs, as a dict of argument name -> example, or in the order of the arguments."""
     if isinstance(inputs, Mapping):
-        named = {str(name): value for name, value in inputs.items()}
+        named = _in_order(call, function, {str(name): value for name, value in inputs.items()})
     else:
         listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        named = dict(zip(_arguments(function, len(listed)), listed, strict=True))
+        names = _arguments(function)[0][: len(listed)]
+        names += ["x" if k == 0 else f"x{k + 1}" for k in range(len(names), len(listed))]
+        named = dict(zip(names, listed, strict=True))
     args = tuple(named.values())
     leaves, structure = jax.tree_util.tree_flatten_with_path(args, is_leaf=lambda leaf: leaf is None)
     places: list[Example | None] = []
@@ -90,14 +92,37 @@ def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
     return Examples(structure, tuple(places), tuple(rest))
 
 
-def _arguments(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the arguments after the first, or `x`, `x2`, ... where the function does not say."""
+def all_or_one(function: Callable[..., Any], inputs: Any) -> Any:
+    """Inputs in a dict or a list; what cannot be that, for its names or its number, is the one argument.
+
+    So a batch in a dict, or a state in a tuple, is what it is to a function of one argument.
+    """
+    names, bounded = _arguments(function)
+    several = isinstance(inputs, (list, tuple)) and len(inputs) <= len(names)
+    known = isinstance(inputs, Mapping) and set(inputs) <= set(names)
+    return [inputs] if bounded and not several and not known else inputs
+
+
+def _in_order(call: str, function: Callable[..., Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Examples by name in the order of the arguments, with the default of what is left out between them."""
+    names, _ = _arguments(function)
+    if not set(named) <= set(names):
+        return named  # of a function that does not say
+    last = max(map(names.index, named), default=-1)
+    defaults = {n: p.default for n, p in inspect.signature(function).parameters.items() if p.default is not p.empty}
+    if missing := [name for name in names[: last + 1] if name not in named and name not in defaults]:
+        raise ArchitectureError(f"`{call}`: inputs has no example of {', '.join(missing)}, got {', '.join(named)}.")
+    return {name: named.get(name, defaults.get(name)) for name in names[: last + 1]}
+
+
+def _arguments(function: Callable[..., Any]) -> tuple[list[str], bool]:
+    """The names of the arguments after the first, and whether there can be no others."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
-        parameters = []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
-    return [*names, *("x" if k == 0 else f"x{k + 1}" for k in range(len(names), count))]
+        return [], False
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return names, not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def _example(call: str, name: str, leaf: Any) -> Example | None:
