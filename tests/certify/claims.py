@@ -62,6 +62,16 @@ for label, activation in ACTIVATIONS.items():
     true(f"{label} scaling", mlp(activation), POS("h"), SCALE)
     true(f"{label} permutation", mlp(activation), PERM("h"), PERMUTE)
 true("ReLU squared scaling", mlp(lambda z: jax.nn.relu(z) ** 2), POS("h"), SCALE | {"W2": "W2 @ inv(g)**2"})
+
+
+@qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
+def normalised(p, x):
+    rows = p["W1"] / jnp.linalg.norm(p["W1"], axis=1, keepdims=True)
+    return p["W2"] @ jax.nn.leaky_relu(rows @ x + p["b1"])
+
+
+true("leaky ReLU of normalised rows permutation", normalised, PERM("h"), PERMUTE)
+false("leaky ReLU of normalised rows scaling", normalised, POS("h"), SCALE)
 relu = mlp(jax.nn.relu)
 false("ReLU scaling without the bias", relu, POS("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
 false("ReLU scaling without the inverse", relu, POS("h"), SCALE | {"W2": "W2 @ g"})

@@ -60,6 +60,9 @@ INFINITIES = {
         lambda p, x: jnp.nansum(np.array([1.0, np.nan]) * x) - x.sum(), {"x": "2"}),
 }  # fmt: skip
 GUARDS = {
+    "a choice of which one case alone has no value": (
+        lambda p, x: jnp.where(x[0] * (x[1] / x[1]) > 0, x[0] * (x[1] / x[1]), 0.1 * x[0])
+        - jax.nn.leaky_relu(x[0], 0.1), {"x": "2"}),
     "a guard that another choice frees": (
         lambda p, x: jax.nn.leaky_relu(jnp.where(jnp.isnan(rooted(x)), 0.0, rooted(x))) - jax.nn.leaky_relu(x),
         {"x": ""}),

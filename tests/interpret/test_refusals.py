@@ -29,7 +29,7 @@ def refusal(function: Any, inputs: tuple[ArraySpec, ...] = (SQUARE,)) -> str:
     [
         (lambda x: jnp.linalg.svd(x)[1], "svd", "matrix factorisations are not read"),
         (lambda x: jnp.linalg.inv(x), "lu", "matrix factorisations are not read"),
-        (lambda x: x + jax.random.normal(jax.random.key(0), x.shape), "random_seed", "pass them as an input"),
+        (lambda x: x + jax.random.normal(jax.random.key(x[0, 0].astype(int))), "random_seed", "pass what is drawn"),
         (lambda x: jnp.sort(x), "sort", "use `jnp.max`"),
         (lambda x: lax.top_k(x, 1)[0], "top_k", "use `jnp.max`"),
         (lambda x: jnp.abs(jnp.fft.rfft(x)), "fft", "Fourier transforms are not read"),

@@ -22,7 +22,7 @@ _FACTORISATIONS = (
     *("triangular_solve", "tridiagonal", "custom_linear_solve"),
 )
 _ADVICE = {
-    RANDOM: "a model is a function of its parameters and inputs: draw random numbers outside, pass them as an input",
+    RANDOM: "a random key that is no constant of the model cannot be followed: draw outside, pass what is drawn",
     _FACTORISATIONS: (
         "matrix factorisations are not read: pass the factor as a parameter, or write the formula with `@`"
     ),
@@ -73,9 +73,11 @@ def _constant(value: Any) -> Any:
 def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:
     primitive = equation.primitive
     name = primitive.name
-    constant = all(map(is_known, arguments))
-    if constant and equation.outvars and name not in CALLS and not name.startswith(RANDOM):
-        return fold(primitive, equation, arguments)
+    if equation.outvars and name not in CALLS and all(is_known(a) or is_key(a) for a in arguments):
+        if not any(map(is_key, (*equation.invars, *equation.outvars))):
+            return fold(primitive, equation, arguments)
+        found = primitive.bind(*arguments, **equation.params)  # a random key that is a constant, as JAX has it
+        return [_constant(out) for out in (found if primitive.multiple_results else [found])]
     rule = _rule(name, domain)
     if rule is None:
         raise _refusal(name, domain, place(equation) or origin, None)

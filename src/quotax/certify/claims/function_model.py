@@ -37,7 +37,7 @@ class FunctionModel:
         """The function's jaxpr at these sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._traces:
-            self._traces[key] = trace(self.function, self.params, self.inputs, sizes)
+            self._traces[key] = trace(self.function, self.params, self.inputs, sizes, compared=not self._traces)
         return self._traces[key]
 
     def open(self, axes: Mapping[str, int | str]) -> OpenTrace:

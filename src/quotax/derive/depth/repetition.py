@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.jaxprs import bare, bodies, live
+from quotax.jaxprs import bare, bodies, is_key, live
 
 KEPT = 3
 """Blocks that are kept: one that follows what comes before, one between equals, one that precedes what comes after."""
@@ -125,7 +126,7 @@ def _words(closed: ClosedJaxpr, equations: list[Any]) -> np.ndarray:
 
 
 def _bytes(value: Any) -> str:
-    array = np.asarray(value)
+    array = np.asarray(jax.random.key_data(value) if is_key(value) else value)
     return f"{array.dtype}{array.shape}{array.tobytes()!r}"
 
 

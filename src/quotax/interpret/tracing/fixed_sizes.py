@@ -12,6 +12,7 @@ from jax.extend.core import jaxpr_as_fun
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
+from quotax.interpret.tracing.precisions import in_single_precision, other_steps
 from quotax.parts import groups, tree, whole_shape
 from quotax.trees import named
 
@@ -19,12 +20,18 @@ DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "to
 
 
 def trace(
-    function: Callable[..., Any], params: tuple[ArraySpec, ...], inputs: tuple[ArraySpec, ...], sizes: Mapping[str, int]
+    function: Callable[..., Any],
+    params: tuple[ArraySpec, ...],
+    inputs: tuple[ArraySpec, ...],
+    sizes: Mapping[str, int],
+    *,
+    compared: bool = False,
 ) -> Trace:
     """Trace `function(params_pytree, *inputs)` once, at exactly these sizes, in float64.
 
     float64 keeps every digit of a Python constant; the flag is set for this thread and for the trace only. Tokens are
-    int32, masks float64. Names joined with "/" become nested dicts.
+    int32, masks float64. Names joined with "/" become nested dicts. Where asked, the trace is compared with that in
+    float32, and a function that looks at types is refused.
     """
     sizes = dict(sizes)
     declared = groups(params)
@@ -49,6 +56,14 @@ def trace(
                 f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
+    single = in_single_precision(flat, arrays) if compared else None
+    if single is not None and (why := other_steps(closed, single)):
+        raise ArchitectureError(
+            f"`{getattr(function, '__name__', 'function')}` is another function in float32 than in float64, in which "
+            f"models are read: {why}. Write it without looking at types (random numbers: pass them, or draw them in a "
+            f"type of your own), or set `jax_enable_x64`."
+        )
+    with jax.enable_x64(True):
         apart = program_of_parts(closed, params, sizes)
         written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)
     return Trace(apart, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs), written)

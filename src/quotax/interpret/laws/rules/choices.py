@@ -217,15 +217,16 @@ def _guards(eqn: Eqn, predicate: Tensor, no: Tensor, yes: Tensor) -> frozenset[G
     compares has no value where that has none: `where(z > 0, z, 0.1 z)`.
     """
     guards = predicate.guards | no.guards | yes.guards
-    cases = [no.poly, yes.poly]
+    cases, asked = [no.poly, yes.poly], no.assumed | yes.assumed
     if predicate.compared and all(multiple(c, predicate.compared) for c in cases):
         freed = {Guard(c, None) for c in no.assumed & yes.assumed} - predicate.inherited - no.guards - yes.guards
         guards -= freed
+        asked -= {guard.condition for guard in freed}
     if not _fixed(eqn.algebra, predicate.poly):
         key = key_of(_closed(eqn, predicate.poly))
         joint = together(eqn.algebra, predicate.poly, (no, yes))
         entry = None if joint is None else key_of(_closed(eqn, joint))
-        guards |= {Guard(c, key, entry) for c in no.assumed | yes.assumed}
+        guards |= {Guard(c, key, entry) for c in asked}
     return guards
 
 
