@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import ArraySpec
-from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry, variable
+from quotax.symmetry.general_entries import ELEMENT, INVERSE, TANGENT, Entry, variable
 from quotax.symmetry.reading import Arrays, read
 from quotax.symmetry.symmetry import Action
 

@@ -6,8 +6,8 @@ import functools
 
 import sympy as sp
 
+from quotax.symmetry.general_entries import ELEMENT, INVERSE, TANGENT, Entry
 from quotax.symmetry.groups import Group, Layout
-from quotax.symmetry.language import ELEMENT, INVERSE, TANGENT, Entry
 from quotax.symmetry.sums import contract_deltas
 
 

@@ -4,86 +4,39 @@ Matrix form, for arrays of one or two axes: `"g @ W1"`, `"W2 @ inv(g)"`, `"b + g
 Index form, for any rank, repeated indices that are not on the left summed:
 `{"Wq[head,x,k]": "g[head,k,l] Wq[head,x,l]"}`.
 
-Both become one tree: an `Entry`, whose expression is made of `Indexed` entries of the parameters and of the group
-element `g` (and of `inv(g)`), with explicit `Sum`s. SymPy differentiates and prints it; `reading` evaluates it on
-arrays of any kind. Fused axes are taken apart: `head*k` has two indices here.
+Both become one tree, the `Entry` of `general_entries`.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
 import keyword
-import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
 
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.errors import SymmetryError
 from quotax.parts import groups, plain
+from quotax.symmetry.general_entries import (
+    ELEMENT,
+    INVERSE,
+    RESERVED,
+    Entry,
+    entry_of,
+    label,
+    total,
+    variable,
+    written,
+)
 from quotax.symmetry.groups import Group
 from quotax.symmetry.sums import contract_deltas
-
-ELEMENT = "g"
-INVERSE = "inv(g)"
-TANGENT = "xi"
-"""The names that the group element, its inverse and an element of the Lie algebra have in entries."""
+from quotax.symmetry.whole_arrays import by_parts
 
 _FUNCTIONS: dict[str, Callable[[sp.Expr], sp.Expr]] = {"exp": sp.exp, "log": sp.log}
-_RESERVED = {ELEMENT, "inv", *_FUNCTIONS}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The general entry of one transformed parameter.
-
-    `indices` are its index symbols, one per axis factor; `factors` says what each of them, and each summed index,
-    runs over.
-    """
-
-    name: str
-    indices: tuple[sp.Symbol, ...]
-    factors: Mapping[sp.Symbol, AxisFactor] = field(hash=False)
-    expression: sp.Expr
-    text: str
-
-    @property
-    def named(self) -> frozenset[str]:
-        """The names in its formula that are no indices: those of all parameters that it is made of, and others."""
-        return frozenset(parameter(str(symbol)) for symbol in self.expression.free_symbols if not symbol.is_integer)
-
-
-def degree(expression: sp.Basic) -> float:
-    """The degree of an entry as a polynomial in the parameters, or a bound on it; infinite where it may be none.
-
-    >>> W, g, i = sp.IndexedBase("W"), sp.IndexedBase("g"), sp.Symbol("i")
-    >>> [degree(each) for each in (g[i] * W[i] + 1, W[i] ** 2 * g[i], sp.exp(W[i]), g[i] / W[i])]
-    [1, 2, inf, inf]
-    """
-    if isinstance(expression, sp.Indexed | sp.Symbol):
-        name = str(expression.base if isinstance(expression, sp.Indexed) else expression)
-        return int(name not in (ELEMENT, INVERSE, TANGENT))
-    if isinstance(expression, sp.Sum):
-        return degree(expression.function)
-    below = [degree(part) for part in expression.args]
-    if isinstance(expression, sp.KroneckerDelta) or not any(below):
-        return 0
-    if isinstance(expression, sp.Add):
-        return max(below)
-    if isinstance(expression, sp.Mul):
-        return sum(below)
-    if isinstance(expression, sp.Pow) and expression.exp.is_Integer and int(expression.exp) > 0:
-        return int(expression.exp) * below[0]
-    return math.inf
-
-
-def _parsed(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> Entry:
-    """The entry that `key: text` of an action stands for."""
-    return _Parser(key, text, specs, group, owner).parse()
 
 
 def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> tuple[Entry, ...]:
@@ -94,7 +47,7 @@ def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group
     )
     wholes = {name: own for name, own in groups(specs).items() if own[0].cuts and said(name)}
     if not wholes:
-        return (_parsed(key, text, specs, group, owner),)
+        return (_Parser(key, text, specs, group, owner).parse(),)
     places, named = {}, list(specs)
     for name, own in wholes.items():
         found = plain(own)
@@ -105,89 +58,7 @@ def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group
             )
         named.append(found[0])
         places[variable(name)] = (found[1], own)
-    return _by_parts(_parsed(key, text, tuple(named), group, owner), places, text)
-
-
-def _by_parts(entry: Entry, places: Mapping[str, tuple[list[int], list[ArraySpec]]], text: str) -> tuple[Entry, ...]:
-    """The entries where whole arrays are named: `W[i,k]`, with i the part, is an entry of the part `W.i`."""
-
-    def apart(expression: sp.Expr) -> sp.Expr:
-        """The expression with parts in place of wholes; sums over parts are written out."""
-        if isinstance(expression, sp.Sum):
-            inner, kept = expression.function, []
-            for limit in expression.limits:
-                if limit[0] in divisors:
-                    inner = sp.Add(*(inner.subs(limit[0], i) for i in range(int(limit[2]) + 1)))
-                else:
-                    kept.append(limit)
-            inner = apart(inner)
-            return sp.Sum(inner, *kept) if kept else inner
-        if isinstance(expression, sp.Indexed) and expression.base.name in places:
-            taken, own = places[expression.base.name]
-            name, rest = part_at(taken, own, expression.indices)
-            return entry_of(sp.IndexedBase(variable(name)), rest)
-        return expression.func(*map(apart, expression.args)) if expression.args else expression
-
-    divisors = {
-        index
-        for each in (entry.expression, sp.Indexed(sp.IndexedBase(variable(entry.name)), *entry.indices))
-        for atom in each.atoms(sp.Indexed)
-        if atom.base.name in places
-        for index in part_indices(places[atom.base.name][0], atom.indices)
-    }
-    if variable(entry.name) not in places:
-        return (Entry(entry.name, entry.indices, entry.factors, apart(entry.expression), text),)
-    taken, own = places[variable(entry.name)]
-    chosen = part_indices(taken, entry.indices)
-    out = []
-    for spec, at in zip(own, itertools.product(*(range(int(extent(entry.factors[i]))) for i in chosen)), strict=True):
-        value = entry.expression.subs(dict(zip(chosen, at, strict=True)))
-        kept = tuple(i for i in entry.indices if i not in chosen)
-        out.append(Entry(spec.name, kept, entry.factors, contract_deltas(sp.sympify(apart(value))), text))
-    return tuple(out)
-
-
-def part_indices(places: Sequence[int], indices: Sequence[Any]) -> list[Any]:
-    """Of the indices of a fused array those that say which part is meant."""
-    left, found = list(indices), []
-    for place in places:
-        found.append(left.pop(place))
-    return found
-
-
-def part_at(places: Sequence[int], own: Sequence[ArraySpec], indices: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """The part that an entry of a fused array lies in, and the entry's indices there."""
-    left, number = list(indices), 0
-    for level, place in enumerate(places):
-        number = number * len(own[0].cuts[level].pieces) + int(left.pop(place))
-    return own[number].name, tuple(left)
-
-
-def variable(parameter: str) -> str:
-    """The name that a parameter has in entries: its own, unless the language uses that."""
-    return f"p.{parameter}" if parameter in (ELEMENT, TANGENT) else parameter
-
-
-def written(parameter: str) -> str:
-    """How an action names a parameter: by its name, or as `p.name` where the language uses that."""
-    return f"p.{parameter}" if parameter in _RESERVED else parameter
-
-
-def parameter(variable: str) -> str:
-    """The parameter that a name in entries stands for."""
-    plain = variable.removeprefix("p.")
-    return plain if plain in (ELEMENT, TANGENT) else variable
-
-
-def label(factor: AxisFactor, taken: Collection[str]) -> str:
-    """A name for an index, after its axis."""
-    base = factor if isinstance(factor, str) and factor not in (*_RESERVED, "p") else "i"
-    return next(name for name in (base, *(f"{base}{i}" for i in range(1, 99))) if name not in taken)
-
-
-def extent(factor: AxisFactor) -> sp.Expr:
-    """The number of values of an index, as SymPy writes it in the limits of a sum."""
-    return sp.Integer(factor) if isinstance(factor, int) else sp.Symbol(factor, integer=True, positive=True)
+    return by_parts(_Parser(key, text, tuple(named), group, owner).parse(), places, text)
 
 
 @dataclass(frozen=True)
@@ -285,7 +156,7 @@ class _Parser:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "p":
             transposed = node.attr == "T" and "p" in self.specs
             return None if transposed else self.specs.get(node.attr)
-        if isinstance(node, ast.Name) and node.id not in _RESERVED:
+        if isinstance(node, ast.Name) and node.id not in RESERVED:
             return self.specs.get(self.placeholders.get(node.id, node.id))
         return None
 
@@ -706,17 +577,3 @@ class _Parser:
 
 def _flat(axes: tuple[tuple, ...]) -> tuple:
     return tuple(item for axis in axes for item in axis)
-
-
-def entry_of(base: sp.IndexedBase, indices: tuple[sp.Symbol, ...]) -> sp.Expr:
-    """An entry of an array; a scalar is a plain symbol."""
-    return sp.Indexed(base, *indices) if indices else sp.Symbol(base.name)
-
-
-def total(
-    term: sp.Expr, summed: list[sp.Symbol] | tuple[sp.Symbol, ...], factors: Mapping[sp.Symbol, AxisFactor]
-) -> sp.Expr:
-    """The sum of `term` over these indices."""
-    if not summed:
-        return term
-    return sp.Sum(term, *((symbol, 0, extent(factors[symbol]) - 1) for symbol in summed))

@@ -13,7 +13,7 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.symmetry.language import ELEMENT, INVERSE, Entry, entry_of, label, total, variable, written
+from quotax.symmetry.general_entries import ELEMENT, INVERSE, Entry, entry_of, label, total, variable, written
 
 
 @dataclass(frozen=True)

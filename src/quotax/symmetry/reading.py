@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.symmetry.language import Entry
+from quotax.symmetry.general_entries import Entry
 
 
 @dataclass(frozen=True)

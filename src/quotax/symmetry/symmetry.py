@@ -10,9 +10,10 @@ from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
+from quotax.symmetry.general_entries import Entry, degree
 from quotax.symmetry.groups import Group
 from quotax.symmetry.infinitesimal import differentiate
-from quotax.symmetry.language import Entry, degree, parse_action
+from quotax.symmetry.language import parse_action
 from quotax.symmetry.terms import Term, terms
 
 

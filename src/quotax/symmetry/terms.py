@@ -13,7 +13,7 @@ from typing import Literal
 
 import sympy as sp
 
-from quotax.symmetry.language import TANGENT, Entry, parameter
+from quotax.symmetry.general_entries import TANGENT, Entry, parameter
 
 Kind = Literal["matrix", "diagonal", "shift", "carried"]
 

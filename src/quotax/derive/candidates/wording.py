@@ -18,7 +18,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
-from quotax.symmetry.language import label
+from quotax.symmetry.general_entries import label
 from quotax.symmetry.phrases import ActionLine, Phrase, number
 from quotax.trees import folder, place
 

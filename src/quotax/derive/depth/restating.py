@@ -19,7 +19,7 @@ from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.wording import distinct
 from quotax.derive.depth.shallow_model import Blocks, ShallowModel
 from quotax.symmetry import Entry, Symmetry, variable
-from quotax.symmetry.language import written
+from quotax.symmetry.general_entries import written
 from quotax.telling import Budget
 
 Specs = tuple[ArraySpec, ...]

@@ -26,7 +26,7 @@ import sympy as sp
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Group, Term
-from quotax.symmetry.language import extent
+from quotax.symmetry.general_entries import extent
 
 Part = Literal["all", "symmetric", "skew", "none"]
 """The algebra elements whose field is a gradient."""
