@@ -15,7 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params, primitives
 
 from quotax.elementwise import FUNCTIONS
-from quotax.hosted import KERNELS, Hosted, Uncompiled, Unhosted
+from quotax.hosted import CONTROL, KERNELS, Hosted, Uncompiled, Unhosted
 from quotax.jaxprs import CALLS
 
 RNG = np.random.default_rng(0)
@@ -204,7 +204,7 @@ def names_in(jaxpr):
             yield from names_in(inner)
 
 
-@pytest.mark.parametrize("name", [*KERNELS, *CALLS])
+@pytest.mark.parametrize("name", [*KERNELS, *CONTROL, *CALLS])
 def test_every_entry_of_the_tables_has_its_case(name):
     other = {"scatter_add": "scatter-add"}.get(name, name)
     function, *arrays = CASES[other]
