@@ -1,10 +1,12 @@
 """Settings of the test process; quotax itself changes nothing global."""
 
+import gc
 import os
 
 # Before SciPy is loaded: its threads and JAX's would wait for one another on a machine with few cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import time
 from pathlib import Path
 
 import hypothesis
@@ -18,6 +20,20 @@ hypothesis.settings.register_profile("quotax", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("quotax")
 
 
+def pytest_configure(config):
+    """What one process has compiled the others load, and the next run does: most programs are made many times."""
+    if not jax.config.jax_compilation_cache_dir and hasattr(config, "cache"):
+        jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("programs")))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_collection_finish():
+    """Modules and tests live as long as the process: collections of garbage need not walk them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def strict_promotion():
     """Mixing dtypes is an error: float32 parameters must not meet a float64 constant on the way."""
@@ -29,12 +45,23 @@ MAPS = Path("/proc/self/maps")
 """Linux: a line for each memory region of this process; 65,530 are allowed."""
 
 
+@pytest.fixture(scope="session")
+def looked():
+    """When the regions were last counted."""
+    return [time.monotonic()]
+
+
 @pytest.fixture(autouse=True)
-def forget_programs():
-    """Every compiled program holds a few memory regions, and LLVM aborts the process when it is refused one more."""
+def forget_programs(looked):
+    """Every compiled program holds a few memory regions, and LLVM aborts the process when it is refused one more.
+
+    Counting them takes 20 ms: it is done once a second, in which no test makes as many as are left.
+    """
     yield
-    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 28_000:
-        jax.clear_caches()
+    if time.monotonic() - looked[0] > 1:
+        if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 28_000:
+            jax.clear_caches()
+        looked[0] = time.monotonic()
 
 
 @pytest.fixture(scope="session")

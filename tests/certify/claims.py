@@ -613,13 +613,14 @@ def decoder_claims(blocks):
 _DECODER = decoder(2)
 for label, (group, action) in decoder_claims(2).items():
     true(f"decoder {label}", _DECODER, group, action)
+_ONE_BLOCK = decoder(1)
 false(
     "decoder stream GL",
-    _DECODER,
+    _ONE_BLOCK,
     GL("d"),
-    {k: v.replace("g.T", "inv(g)") for k, v in decoder_claims(2)["stream"][1].items()},
+    {k: v.replace("g.T", "inv(g)") for k, v in decoder_claims(1)["stream"][1].items()},
 )
-false("decoder GL of queries", _DECODER, GL("k", each="kv"), decoder_claims(2)["pairs"][1])
+false("decoder GL of queries", _ONE_BLOCK, GL("k", each="kv"), decoder_claims(1)["pairs"][1])
 
 # --- the decoder of the table: learned positions, GELU, no gains, epsilon 0, logits out
 

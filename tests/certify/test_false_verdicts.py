@@ -646,7 +646,7 @@ refuted("atan2 of one scaled", lambda p, x: x * jnp.sum(jnp.arctan2(p["b"], p["c
 true("hypot scaled", lambda p, x: x * jnp.sum(jnp.hypot(p["b"], p["c"]) / jnp.abs(p["b"])), BC, SAME,
      undecided=True)  # fmt: skip
 true("hypot over hypot", lambda p, x: x * jnp.sum(jnp.hypot(p["b"], p["c"]) / jnp.hypot(p["c"], 2 * p["b"])), BC,
-     NUMBER_BOTH, undecided=True)  # fmt: skip
+     NUMBER_BOTH, undecided=True, budget_seconds=3)  # fmt: skip
 refuted("hypot of one scaled", lambda p, x: x * jnp.sum(jnp.hypot(p["b"], p["c"])), BC, {"x": ""}, SCALE)
 
 PATIENT = ("hypot over hypot",)
