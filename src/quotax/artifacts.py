@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from quotax.presenting import Result, plain
+
 AxisFactor = str | int
 """An axis name, or a fixed size."""
 
@@ -234,7 +236,7 @@ def _plain(tree: Any) -> Any:
         return {key: _plain(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
         return {"sequence": [_plain(value) for value in tree]}
-    return None if tree is None else np.asarray(tree).tolist()
+    return None if tree is None else plain(np.asarray(tree), None)
 
 
 def _restored(tree: Any) -> Any:
@@ -244,11 +246,14 @@ def _restored(tree: Any) -> Any:
         if set(tree) == {"sequence"}:
             return [_restored(value) for value in tree["sequence"]]
         return {key: _restored(value) for key, value in tree.items()}
-    return None if tree is None else np.asarray(tree)
+    if tree is None:
+        return None
+    read = np.asarray(tree)
+    return np.asarray(tree, float) if read.dtype.kind == "U" else read  # JSON has no number for what is no number
 
 
-@dataclass(frozen=True)
-class Witness:
+@dataclass(frozen=True, repr=False)
+class Witness(Result):
     """A counterexample: at `params`, `element` and `inputs` the two outputs differ."""
 
     sizes: Mapping[str, int]
@@ -269,8 +274,8 @@ class Witness:
         rows += [f"output after the action {_numbers(value)}" for _, value in _arrays(self.transformed_output)]
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values; arrays as nested lists."""
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+        """JSON values; arrays as nested lists, whatever their size: `from_dict` reads them."""
         return {
             "sizes": dict(self.sizes),
             "params": _plain(self.params),
@@ -308,8 +313,8 @@ class Witness:
         return worst
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Result):
     """What was claimed, whether it holds, and exactly where that was established.
 
     `bool(certificate)` is true for a proof and nothing else. `str` is the proof, one line a step; `latex` the same for
@@ -328,6 +333,15 @@ class Certificate:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """With what it was asked for: what `recheck` asks with again, where there are no steps to replay."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
+
+    def _title(self) -> str:
+        return self.claim
+
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        rows = [("", f"{self.status} ({self.scope})"), *((f"{n}", step) for n, step in enumerate(self.steps, 1))]
+        rows += [("witness", line) for line in (self.witness.lines() if self.witness is not None else ())]
+        rows += [("left over", left) for left in (self.residual,) if left is not None]
+        return ("", ""), [*rows, *(("assuming", assumption) for assumption in self.assumptions)]
 
     def __bool__(self) -> bool:
         """Whether the claim is proved."""
@@ -360,8 +374,8 @@ class Certificate:
             parts.append(f"\\noindent Left over: {_latex(self.residual)}")
         return "\n".join(parts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the recipe, as JSON values."""
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+        """Everything but the recipe, as JSON values: arrays whole, for `from_dict` reads them."""
         return {
             "claim": self.claim,
             "status": self.status,

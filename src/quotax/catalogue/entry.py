@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import sympy as sp
 
+from quotax.presenting import Result
 from quotax.symmetry import Group
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Fact:
+@dataclass(frozen=True, repr=False)
+class Fact(Result):
     """A family: the group with its axis, and the parameters that it moves, blank-separated."""
 
     group: Group
@@ -29,8 +30,8 @@ class Fact:
         return self.group, frozenset(self.moves.split())
 
 
-@dataclass(frozen=True, kw_only=True)
-class CatalogueEntry:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CatalogueEntry(Result):
     """An architecture with the symmetries that it must have.
 
     Attributes:

@@ -11,6 +11,7 @@ from quotax.artifacts import Certificate, Model, settled
 from quotax.errors import ArchitectureError
 from quotax.interpret.sheets import laws
 from quotax.jaxprs import bare, bodies
+from quotax.presenting import Result
 from quotax.symmetry import Symmetry
 from quotax.tables import wrapped
 
@@ -18,8 +19,8 @@ FORMS = ("linear", "affine", "quadratic")
 """The ansatz of an infinitesimal symmetry, smallest first; each contains those before it."""
 
 
-@dataclass(frozen=True)
-class Coverage:
+@dataclass(frozen=True, repr=False)
+class Coverage(Result):
     """What is not covered.
 
     Attributes:

@@ -30,6 +30,7 @@ from quotax.geometry.canonical.leading import Leading
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import seldom
 from quotax.geometry.quotient import Based
+from quotax.presenting import Result
 
 STEPS = 4
 """Elements that lead to a representative, one after the other, before it is given up."""
@@ -38,8 +39,8 @@ NEAR = 10.0
 """An element of at most this condition is near enough to the identity."""
 
 
-@dataclass(frozen=True)
-class Footing:
+@dataclass(frozen=True, repr=False)
+class Footing(Result):
     """What rounding leaves of a point.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,12 @@ import jax
 
 from quotax.geometry.paths.path import Path
 from quotax.geometry.quotient import SizedModel
+from quotax.presenting import Result
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["path"], meta_fields=["network"])
-@dataclass(frozen=True)
-class Geodesic:
+@dataclass(frozen=True, repr=False)
+class Geodesic(Result):
     """The geodesic of a horizontal vector. A pytree: it passes through jit, vmap, and derivatives in the vector.
 
     - `exit_time`: when it leaves the domain of the metric, `inf` if it does not (an equation is followed to t = 1).
@@ -24,6 +26,9 @@ class Geodesic:
 
     path: Path
     network: SizedModel
+
+    def _presented(self) -> Iterator[tuple[str, Any]]:
+        yield from (("ok", self.ok), ("exit_time", self.exit_time), ("error", self.error))
 
     def at(self, t: float | jax.Array) -> Any:
         """The parameters at time `t`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,9 +18,12 @@ from quotax.geometry.quotient import Based
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Point(Based):
     """A factored base point: projections here cost a few passes over the parameters. Trees in, trees out."""
+
+    def _presented(self) -> Iterator[tuple[str, Any]]:
+        yield from (("params", self.params), ("space", repr(self.space)))
 
     @property
     def params(self) -> Any:

@@ -14,6 +14,7 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.matching.two_points import Between, BetweenAbsorbed
 from quotax.geometry.metrics.metric import Metric
+from quotax.presenting import Result
 
 
 class SizedModel(Protocol):
@@ -42,8 +43,8 @@ class SizedModel(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Based:
+@dataclass(frozen=True, repr=False)
+class Based(Result):
     """A base point with what the metric prepared there."""
 
     arrays: Named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,10 +32,11 @@ from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.geometry.quotient import SizedModel
+from quotax.presenting import Result
 from quotax.threads import one_thread
 
 
-class QuotientSpace:
+class QuotientSpace(Result):
     """Theta/G: what is left of a network's parameter space once its symmetries are divided out.
 
     A tangent vector is a pytree like the parameters. `vertical` is its part along the orbit, `horizontal` the rest,
@@ -514,6 +515,12 @@ class QuotientSpace:
             message = str(error).replace("params[", f"{label}[")
             raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
 
+    def _presented(self) -> Iterator[tuple[str, Any]]:
+        families = {family.name: str(family.group) for family in self.families}
+        yield from (("network", repr(self.network)), ("parameters", self.network.num_parameters), ("dim", self.dim))
+        yield from (("fiber_dim", self.fiber_dim), ("metric", self.metric_name), ("families", families))
+        yield "left_out", self.left_out
+
     def __repr__(self) -> str:
         """Dimensions and families."""
         names = ", ".join(f"{family.name}: {family.group}" for family in self.families)
@@ -523,8 +530,8 @@ class QuotientSpace:
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["params", "element", "attained"], meta_fields=[])
-@dataclass(frozen=True)
-class Representative:
+@dataclass(frozen=True, repr=False)
+class Representative(Result):
     """A canonical representative: `space.act(params, element)` is it; `attained` says whether the least norm is."""
 
     params: Any

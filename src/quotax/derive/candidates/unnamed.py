@@ -18,6 +18,7 @@ from quotax.derive.sampling import modular
 from quotax.errors import SymmetryError
 from quotax.interpret import symbolic_outputs, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
+from quotax.presenting import Result
 from quotax.symmetry import Action
 from quotax.telling import Budget
 
@@ -28,8 +29,8 @@ Field = dict[sp.Symbol, sp.Expr]
 """The components of a vector field that are not zero, by the parameter's entry."""
 
 
-@dataclass(frozen=True)
-class FieldFamily:
+@dataclass(frozen=True, repr=False)
+class FieldFamily(Result):
     """Vector fields at stated sizes, `{entry: expression}`; those that are proved add `len(fields)` to the orbit."""
 
     name: str
@@ -43,7 +44,7 @@ class FieldFamily:
         """The fields at a point, as residues."""
         return self.unknowns.fields(self.coefficients, theta)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
         """JSON values: the fields for people, the coefficients of the ansatz for `from_dict`."""
         rows = [{str(k): int(row[k]) for k in np.flatnonzero(row)} for row in self.coefficients]
         return {

@@ -19,6 +19,7 @@ from quotax.derive.points.where_defined import ANYWHERE
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import batches
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
+from quotax.presenting import Result
 from quotax.symmetry import Action
 from quotax.tables import wrapped
 
@@ -28,8 +29,8 @@ LARGEST = 2500
 NOWHERE = "no point was found at which all outputs are numbers with finite derivatives"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Result):
     """What a network's symmetries explain of its flat directions, at stated sizes.
 
     `rank` is the generic rank of theta -> f(theta, .), `flat` what is left of the parameters, `orbit` the generic rank
@@ -49,6 +50,8 @@ class Audit:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     inert: tuple[str, ...] = ()
     unproved: int = 0
+
+    _also = ("flat", "stabiliser", "surplus", "complete")
 
     @property
     def flat(self) -> int | None:

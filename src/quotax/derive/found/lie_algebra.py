@@ -14,6 +14,7 @@ import sympy as sp
 from flint import fmpq, fmpq_mat
 
 from quotax.errors import SymmetryError
+from quotax.presenting import Result
 
 Monomial = tuple[tuple[int, Fraction], ...]
 """(variable, exponent) in the order of the variables."""
@@ -26,8 +27,8 @@ LARGEST = 400
 """More independent fields than this are refused: the structure is the same at smaller sizes."""
 
 
-@dataclass(frozen=True)
-class Structure:
+@dataclass(frozen=True, repr=False)
+class Structure(Result):
     """What the brackets of independent fields say, at stated sizes.
 
     `basis` are the fields that coordinates refer to. When brackets leave the span (`closed` is False, `leaves` is the

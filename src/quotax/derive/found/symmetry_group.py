@@ -21,6 +21,7 @@ from quotax.derive.found.lie_algebra import Structure, structure
 from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
+from quotax.presenting import Result
 from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
 from quotax.symmetry.merging import mapping
 from quotax.symmetry.plain import symmetry_data, text
@@ -40,8 +41,8 @@ def _nothing_more(sizes: Mapping[str, int]) -> Leftover:
     return Leftover()
 
 
-@dataclass(frozen=True)
-class SymmetryGroup:
+@dataclass(frozen=True, repr=False)
+class SymmetryGroup(Result):
     """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
 
     `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates, symmetries
@@ -124,7 +125,7 @@ class SymmetryGroup:
             )
         return replace(self, read_from="")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
         """Everything as JSON values: the model's declaration, families, actions, certificates with their steps."""
         head = declared_data(self.model)
         pairs = lambda found: [symmetry_data(s) | {"certificate": c.to_dict()} for s, c in found]
@@ -246,7 +247,14 @@ class SymmetryGroup:
 
     # --- what people read
 
-    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+    def _title(self) -> str:
+        if not self._named and not self.unnamed:
+            return f"{self.model.name}: no symmetry found."
+        total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
+        total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
+        return f"{self.model.name}: {total}"
+
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         rows = []
         for symmetry, certificate in (*self.proved, *self.discrete_proved):
             action = ", ".join(f"{k} -> {v}" for k, v in symmetry.action.items())
@@ -258,23 +266,22 @@ class SymmetryGroup:
             rows.append(
                 (family.name, "fields", _text(family.sizes), str(len(family.fields)), family.certificate.status)
             )
-        return rows
+        return ("name", "group", "action", "dimension", "certificate"), rows
 
     def __str__(self) -> str:
         """A table of the families, not wider than 100 columns: where an action is too long, what it moves."""
-        head = ("name", "group", "action", "dimension", "certificate")
-        rows = self._rows()
-        after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
-        after += [f"read from {self.read_from}; `found.recheck()` replays the proofs"] if self.read_from else []
+        head, rows = self._rows()
         if not rows:
-            return "\n".join(map(wrapped, [f"{self.model.name}: no symmetry found.", *after]))
+            return "\n".join(map(wrapped, [self._title(), *self._below()]))
         space = max(room(head, rows, 2), _ACTION)
         moved = {s.name: f"moves {place(s.bind(self.model.params).moved, space - 6)}" for s in self._named}
         short = [(n, g, a if len(a) <= space else moved.get(n, a), *rest) for n, g, a, *rest in rows]
-        total = f"algebra {self.algebra_dim}, orbit {self.orbit_dim}"
-        total += ", and fields without a family at " + _text(self.unnamed[0].sizes) if self.unnamed else ""
-        title = wrapped(f"{self.model.name}: {total}")
-        return "\n".join([title, table(head, short, rule=False), *map(wrapped, (*self._notes(), *after))])
+        return "\n".join([wrapped(self._title()), table(head, short, rule=False), *map(wrapped, self._below())])
+
+    def _below(self) -> list[str]:
+        after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
+        after += [f"read from {self.read_from}; `found.recheck()` replays the proofs"] if self.read_from else []
+        return [*(self._notes() if self._rows()[1] else ()), *after]
 
     def _notes(self) -> list[str]:
         """What the table needs to be read: the flips are generators, and unknowns stand for numbers."""
@@ -308,13 +315,6 @@ class SymmetryGroup:
             dimension = sp.latex(group_dimension(symmetry.group))
             lines.append(rf"{_escaped(symmetry.name)} & ${group}$ & ${action}$ & ${dimension}$ \\")
         return "\n".join([*lines, r"\end{tabular}"])
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        head = "".join(f"<th>{c}</th>" for c in ("family", "group", "action", "dimension", "certificate"))
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
-        return f"<table><caption>{escape(self.model.name)}</caption><tr>{head}</tr>{body}</table>"
 
     def __repr__(self) -> str:
         """As printed."""

@@ -25,6 +25,7 @@ import sympy as sp
 
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
+from quotax.presenting import Result
 from quotax.symmetry import Group, Term
 from quotax.symmetry.general_entries import extent
 
@@ -32,11 +33,15 @@ Part = Literal["all", "symmetric", "skew", "none"]
 """The algebra elements whose field is a gradient."""
 
 
-class Drift(NamedTuple):
-    """What a finite step adds to a charge: `first` is linear in the step, `second` quadratic; there is no third."""
-
+class _Drift(NamedTuple):
     first: jax.Array
     second: jax.Array
+
+
+class Drift(Result, _Drift):
+    """What a finite step adds to a charge: `first` is linear in the step, `second` quadratic; there is no third."""
+
+    __slots__ = ()
 
     @property
     def total(self) -> jax.Array:

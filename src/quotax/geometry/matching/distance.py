@@ -25,6 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quotax.presenting import Result
+
 _HALF = np.array(
     [
         [0.960491268708020, 0.104656226026467, 0],
@@ -43,8 +45,8 @@ TIMES, _KRONROD, _GAUSS = np.concatenate([_HALF * [-1, 1, 1], _HALF[-2::-1]]).T 
     data_fields=["lower", "upper", "value", "chord", "geodesic", "attained"],
     meta_fields=["reason"],
 )
-@dataclass(frozen=True)
-class Distance:
+@dataclass(frozen=True, repr=False)
+class Distance(Result):
     """A distance between two orbits, as far as it is known: `lower <= distance <= upper`.
 
     - `value`: the length of the shortest path found; with `geodesic` true that of a geodesic from orbit to orbit.

@@ -19,6 +19,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from quotax.geometry.matching.patience import Patience
+from quotax.presenting import Result
 
 DENSE = 300
 """Up to so many parameters Newton's method has the whole Jacobian, and a distance is a geodesic's length by default."""
@@ -33,9 +34,7 @@ Tree = Any
 """Arrays by name, or any other pytree."""
 
 
-class Log(NamedTuple):
-    """A logarithm: `vector` is always finite; `ok` says whether its geodesic ends in the target's orbit."""
-
+class _Log(NamedTuple):
     vector: Tree
     residual: jax.Array
     """The distance left at the end, relative to the size of the end; infinite when no geodesic reached an end."""
@@ -43,6 +42,12 @@ class Log(NamedTuple):
     steps: jax.Array
     attained: jax.Array | bool = True
     """Whether the canonical representatives that it was found between exist and were reached."""
+
+
+class Log(Result, _Log):
+    """A logarithm: `vector` is always finite; `ok` says whether its geodesic ends in the target's orbit."""
+
+    __slots__ = ()
 
 
 def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree]) -> Log:

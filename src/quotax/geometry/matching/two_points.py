@@ -27,6 +27,7 @@ from quotax.geometry.matching.logarithm import DENSE, Log, chord, seek, shoot
 from quotax.geometry.matching.patience import Patience
 from quotax.geometry.metrics.metric import Aim, Metric
 from quotax.geometry.projection.vertical import factors_at, horizontal
+from quotax.presenting import Result
 
 
 @functools.partial(
@@ -34,8 +35,8 @@ from quotax.geometry.projection.vertical import factors_at, horizontal
     data_fields=["params", "element", "distance", "lower_bound", "starts", "attained"],
     meta_fields=[],
 )
-@dataclass(frozen=True)
-class Alignment:
+@dataclass(frozen=True, repr=False)
+class Alignment(Result):
     """The representative of an orbit that is closest to a reference.
 
     `element` is the orthogonal and discrete element between the canonical representatives, `distance` their distance

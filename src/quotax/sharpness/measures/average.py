@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.presenting import Result
 from quotax.sharpness.measures.trace import traced
 from quotax.sharpness.problem.arguments import Key, check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
@@ -30,8 +31,8 @@ LOOKED_AT = 8
 """Pairs of samples along which second differences look for kinks."""
 
 
-@dataclass(frozen=True)
-class AverageSharpness:
+@dataclass(frozen=True, repr=False)
+class AverageSharpness(Result):
     """The mean of `L(params + delta) - L(params)` over random delta.
 
     Attributes:

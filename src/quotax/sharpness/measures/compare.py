@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
+from quotax.presenting import Result
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
 from quotax.sharpness.measures.trace import slope, trace
@@ -48,8 +49,8 @@ _BESIDE = 4
 """So many networks stand side by side."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """Measures of several networks side by side.
 
     Attributes:
@@ -63,21 +64,26 @@ class Comparison:
     radius: float
     warning: str = WARNING
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {"radius": self.radius, "rows": [dict(row) for row in self.rows], "warning": self.warning}
+    def _title(self) -> str:
+        return f"radius {self.radius:g}"
+
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        return _beside(self.rows)
 
     def __str__(self) -> str:
         """A column for each network, a line for each measure with its meaning, and the warning."""
-        show = lambda value: value if isinstance(value, str) else f"{value:.4g}" if value == value else "-"
-        parts = []
-        for start in range(0, len(self.rows), _BESIDE):
-            some = self.rows[start : start + _BESIDE]
-            cells = [[title, *(show(row[title]) for row in some), meaning] for title, meaning in COLUMNS]
-            parts.append(table(["measure", *(row["name"] for row in some), "meaning"], cells))
-        functions = [f"{row['name']}: {row['reason']}" for row in self.rows if row["reason"]]
-        parts += ["\n".join(map(wrapped, [f"radius {self.radius:g}", *functions, self.warning]))]
-        return "\n\n".join(parts)
+        parts = [table(*_beside(self.rows[k : k + _BESIDE])) for k in range(0, len(self.rows), _BESIDE)]
+        return "\n\n".join([*parts, "\n".join(map(wrapped, [self._title(), *self._below()]))])
+
+    def _below(self) -> list[str]:
+        return [*(f"{row['name']}: {row['reason']}" for row in self.rows if row["reason"]), self.warning]
+
+
+def _beside(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the table of these networks."""
+    show = lambda value: value if isinstance(value, str) else f"{value:.4g}" if value == value else "-"
+    cells = [(title, *(show(row[title]) for row in rows), meaning) for title, meaning in COLUMNS]
+    return ("measure", *(row["name"] for row in rows), "meaning"), cells
 
 
 def compare(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quotax.errors import SharpnessError
+from quotax.presenting import Result
 from quotax.sharpness.measures.worst_case import Rising
 from quotax.sharpness.problem.arguments import check_radius
 from quotax.sharpness.problem.objective import Loss
@@ -27,9 +28,11 @@ EFFORT = {"budget", "steps", "restarts", "curvature", "memory", "tolerance"}
 SEARCH = {"bound", "progress"}
 """Settings of `quotax.sharpness`: of the loss and its ball, of the effort, and of the search as a whole."""
 
+_HEAD = "radius", "sharpness", "2 S / r^2", "status"
 
-@dataclass(frozen=True)
-class Profile:
+
+@dataclass(frozen=True, repr=False)
+class Profile(Result):
     """Worst-case sharpness at several radii.
 
     Attributes:
@@ -52,11 +55,18 @@ class Profile:
 
     def __str__(self) -> str:
         """A table: the value beside twice its ratio to the squared radius, which tends to the largest eigenvalue."""
-        lines = [f"{'radius':>10} {'sharpness':>12} {'2 S / r^2':>12}  status"]
+        lines = [f"{r:>10} {s:>12} {q:>12}  {status}" for r, s, q, status in (_HEAD, *self._rows()[1])]
+        return "\n".join([*lines, *self._below()])
+
+    def _below(self) -> list[str]:
+        return standing(self.invariant, self.reason)
+
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        rows = []
         for radius, value, found in zip(self.radii, self.values, self.results, strict=True):
             status = found.status + (", kink" if found.kink else "")
-            lines.append(f"{radius:>10.4g} {value:>12.6g} {2 * value / radius**2:>12.6g}  {status}")
-        return "\n".join([*lines, *standing(self.invariant, self.reason)])
+            rows.append((f"{radius:.4g}", f"{value:.6g}", f"{2 * value / radius**2:.6g}", status))
+        return _HEAD, rows
 
 
 @one_thread

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.presenting import Result
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
@@ -24,8 +25,8 @@ from quotax.threads import one_thread
 CALL = "quotax.spectrum"
 
 
-@dataclass(frozen=True)
-class Density:
+@dataclass(frozen=True, repr=False)
+class Density(Result):
     """A spectral density as a sum of point masses: `sum(weights) = 1`, `sum(weights f(nodes))` is about `tr f(H) / n`.
 
     From stochastic Lanczos quadrature; `probes` random starts of `steps` products each.
@@ -42,8 +43,8 @@ class Density:
         return np.exp(-0.5 * z**2) @ self.weights / (width * math.sqrt(2 * math.pi))
 
 
-@dataclass(frozen=True)
-class Spectrum:
+@dataclass(frozen=True, repr=False)
+class Spectrum(Result):
     """Eigenvalues of the Hessian on the horizontal space, in the metric: `H v = lambda G v`.
 
     Attributes:

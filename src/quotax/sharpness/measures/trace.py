@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.presenting import Result
 from quotax.sharpness.problem.arguments import Key, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
@@ -27,8 +28,8 @@ EXACT = 1000
 """Up to this many parameters the default is the exact trace: one Hessian-vector product for each."""
 
 
-@dataclass(frozen=True)
-class TraceEstimate:
+@dataclass(frozen=True, repr=False)
+class TraceEstimate(Result):
     """The trace of a Hessian on the horizontal space (or on all parameters that move).
 
     Attributes:

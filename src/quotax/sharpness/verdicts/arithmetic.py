@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import MetricWarning
+from quotax.presenting import Result
 from quotax.sharpness.problem.devices import replicated
 from quotax.sharpness.problem.setting import Setting, oriented
 from quotax.sharpness.problem.vectors import layout
@@ -37,8 +38,8 @@ RISES = 2.0
 """A difference of losses is known up to this many roundings of the loss."""
 
 
-@dataclass(frozen=True)
-class Arithmetic:
+@dataclass(frozen=True, repr=False)
+class Arithmetic(Result):
     """What a measurement in a quotient kept of its digits.
 
     Attributes:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
+from quotax.presenting import Result
 from quotax.sharpness.problem.arguments import random_key
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Tree, layout
@@ -29,8 +30,8 @@ class Verdict(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
-class Spread:
+@dataclass(frozen=True, repr=False)
+class Spread(Result):
     """A measure at random representatives of one orbit, `space.act(params, space.random_element(key, scale))`.
 
     Attributes:

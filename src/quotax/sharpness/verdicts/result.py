@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from quotax.presenting import Result
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.invariance import Spread
 
 
-@dataclass(frozen=True)
-class Sharpness:
+@dataclass(frozen=True, repr=False)
+class Sharpness(Result):
     """The largest rise `max L(params + delta) - L(params)` that was found, and how it was found.
 
     Attributes:
@@ -56,7 +57,7 @@ class Sharpness:
     nonfinite: int = 0
     gap: float = float("nan")
     gap_kind: str = ""
-    state: Any = field(default=None, repr=False)
+    state: Any = field(default=None, repr=False, compare=False)
     invariant: bool | None = None
     reason: str = ""
     arithmetic: Arithmetic | None = None
