@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from quotax.sharpness import (
         average_sharpness,
+        barrier,
         compare,
         gradient_norm,
         horizontal,
@@ -88,7 +89,7 @@ _NAMES = {
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
-    "sharpness": "average_sharpness compare gradient_norm horizontal profile sam sharpness spectrum trace",
+    "sharpness": "average_sharpness barrier compare gradient_norm horizontal profile sam sharpness spectrum trace",
     "symmetry": "GL ComplexScaling Diagonal O OFixingOnes PairScaling Permutation PositiveDiagonal PositiveScalar "
     "SignFlip Symmetry Translation",
 }
@@ -134,6 +135,7 @@ __all__ = [
     "Witness",
     "architecture",
     "average_sharpness",
+    "barrier",
     "compare",
     "coverage",
     "derive",

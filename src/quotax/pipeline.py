@@ -347,6 +347,9 @@ def load(path: str | os.PathLike[str]) -> ModelFile:
     `"package.module:function"`, or `"file.py:function"` for a file beside it. What it states is not proved by that:
     `verify` does so. What does not fit is refused with the file's name and the line.
 
+    A model that stands in Python is named too: `qx.load("net.py:mlp")`, `qx.load("package.module:mlp")`, with the
+    symmetries of its module.
+
     >>> import pathlib, tempfile, quotax as qx
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "net.py").write_text("def net(p, x):\n    return p['W2'] @ (p['W1'] @ x)")

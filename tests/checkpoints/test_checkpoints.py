@@ -328,3 +328,50 @@ def test_libraries_are_imported_when_they_are_needed(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ParameterError, match=r"reads this with safetensors: install quotax\[checkpoints\]"):
         qx.checkpoints.load(tmp_path / "a.safetensors", GPT2, gpt2.at(**KINDS["gpt2"][2]))
+
+
+@qx.architecture(params={"block": {"W1": "h x", "b1": "h"}, "W2": "y h"}, inputs={"x": "x"})
+def nested(p, x):
+    return p["W2"] @ (p["block"]["W1"] @ x + p["block"]["b1"])
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_arrays_under_their_own_names_are_written_and_read(tmp_path, suffix):
+    network, path = nested.at(x=3, h=4, y=2), tmp_path / f"weights{suffix}"
+    params = network.init(jax.random.key(0), jnp.float32)
+    qx.checkpoints.save(path, params, qx.checkpoints.BY_NAME, network)
+    again = qx.checkpoints.load(path, qx.checkpoints.BY_NAME, network)
+    jax.tree.map(np.testing.assert_array_equal, again, params)
+    dotted = {"W2": params["W2"].astype(jnp.float16), "block.W1": params["block"]["W1"], "block.b1": np.ones(4)}
+    like = tmp_path / "like.safetensors"
+    safetensors.numpy.save_file({name: np.asarray(array) for name, array in dotted.items()}, like)
+    assert np.asarray(qx.checkpoints.load(like, qx.checkpoints.BY_NAME, network)["block"]["b1"]).tolist() == [1.0] * 4
+    qx.checkpoints.save(path, params, qx.checkpoints.BY_NAME, network, like=like)
+    assert qx.checkpoints.load(path, qx.checkpoints.BY_NAME, network)["W2"].dtype == np.float16
+    with pytest.raises(ParameterError, match="needs like="):
+        qx.checkpoints.save(path, params, GPT2, network)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"w2": (2, 4)}, r"is without W2 and has w2 besides \(is 'w2' meant for 'W2'\?\)\. The model has block/W1"),
+        ({"W2": (2, 5)}, r"'W2' has shape \(2, 5\), but the axes 'y h' at y=2, h=4 give \(2, 4\)"),
+        (None, "is no archive of arrays"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path, arrays, said):
+    path = tmp_path / "weights.npz"
+    if arrays is None:
+        path.write_text("hello")
+    else:
+        shapes = {"block.W1": (4, 3), "block.b1": (4,)} | arrays
+        np.savez(path, **{name: np.zeros(shape) for name, shape in shapes.items()})
+    with pytest.raises(ParameterError, match=said):
+        qx.checkpoints.load(path, qx.checkpoints.BY_NAME, nested.at(x=3, h=4, y=2))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "weights.bin").write_text("hello")
+    with pytest.raises(ParameterError, match="is no safetensors file"):
+        qx.checkpoints.load(tmp_path / "weights.bin", qx.checkpoints.BY_NAME, nested.at(x=3, h=4, y=2))

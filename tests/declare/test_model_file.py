@@ -233,3 +233,48 @@ def test_a_network_of_a_file_runs(folder):
     net = model.at(h=2, x=2, y=1)
     params = {"W1": jnp.eye(2), "b1": jnp.zeros(2), "W2": jnp.ones((1, 2))}
     np.testing.assert_array_equal(net(params, jnp.asarray([1.0, -3.0])), [1.0])
+
+
+MODULE = """
+import jax, quotax as qx
+
+@qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
+def mlp(p, x):
+    return p["W2"] @ jax.nn.relu(p["W1"] @ x)
+
+small = mlp.at(x=2, h=3, y=1)
+flip = qx.Symmetry("flip", qx.Permutation("h"), {"W1": "g @ W1", "W2": "W2 @ g.T"})
+
+def function(p, x):
+    return x
+"""
+
+
+def test_a_model_in_a_module_is_read_with_what_stands_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "own_net.py").write_text(MODULE)
+    model, symmetries, sizes = qx.load(f"{tmp_path}/own_net.py:small")
+    assert (model.name, sizes, [s.name for s in symmetries]) == ("mlp", {"h": 3, "x": 2, "y": 1}, ["flip"])
+    monkeypatch.syspath_prepend(tmp_path)
+    assert qx.load("own_net:mlp").sizes == {}
+    assert qx.load("models:linear").architecture is models.linear
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("own_net.py:mpl", r"has no 'mpl' \(is 'mlp' meant\?\); the models in it are mlp, small"),
+        ("own_net.py:function", "got the function function; the models in it are mlp, small"),
+        ("own_net.py", r"needs the name of a model in it: own_net.py:mlp or own_net.py:small"),
+        ("none.py:mlp", "there is no file '.*none.py'"),
+        ("broken.py:mlp", r"importing 'broken.py' raised ZeroDivisionError: division by zero \(line 2\)"),
+        ("broken_nowhere:mlp", "No module named 'broken_nowhere'"),
+        ("empty.py", "nothing in it was made by"),
+    ],
+)
+def test_a_place_in_python_that_has_no_model_is_refused(tmp_path, monkeypatch, place, said):
+    (tmp_path / "own_net.py").write_text(MODULE)
+    (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    (tmp_path / "empty.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArchitectureError, match=said):
+        qx.load(place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,9 +21,25 @@ from quotax.errors import ParameterError
 _LAYER = "{i}"
 
 
+class _Array(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def axes_text(self) -> str: ...
+
+    @property
+    def axis_names(self) -> tuple[str, ...]: ...
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]: ...
+
+
 class _Declared(Protocol):
     @property
     def params(self) -> tuple[ArraySpec, ...]: ...
+
+    @property
+    def arrays(self) -> Sequence[_Array]: ...
 
 
 class SizedNetwork(Protocol):

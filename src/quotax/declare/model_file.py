@@ -15,11 +15,13 @@
     group = {kind = "PositiveDiagonal", axis = "h"}
     action = {W1 = "g @ W1", W2 = "W2 @ inv(g)"}
 
-Whatever is refused is refused with the file and the line.
+Whatever is refused is refused with the file and the line. A model that stands in Python is named by its file or module:
+`net.py:mlp`, `package.module:mlp`.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -29,6 +31,7 @@ import os
 import re
 import sys
 import tomllib
+import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +41,7 @@ from quotax.artifacts import ArraySpec
 from quotax.declare.architecture import Architecture, architecture
 from quotax.declare.axes import Mask, Positive, Tokens, parse_arrays, parse_inputs
 from quotax.declare.initialisers import check_overrides, constant_of
+from quotax.declare.network import Network
 from quotax.errors import ArchitectureError, QuotaxError, SymmetryError
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import group_of, symmetry_data
@@ -47,12 +51,17 @@ _TABLES = {"model": ("forward", "name"), **dict.fromkeys(("params", "parts", "in
 
 _INPUTS = {"tokens": Tokens, "mask": Mask, "positive": Positive}
 
+_DOTTED = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+
 _FILES = "_quotax_model_file_"
 """What the modules that are made of files beside a TOML are called, before a number of their own."""
 
 
 class ModelFile(NamedTuple):
-    """What a file declares: a model, the symmetries stated for it, and sizes, if it has any."""
+    """What a file declares: a model, the symmetries stated for it, and sizes, if it has any.
+
+    Of a Python module the symmetries are all that stand in it, for whichever model they were stated.
+    """
 
     architecture: Architecture
     symmetries: tuple[Symmetry, ...]
@@ -83,6 +92,16 @@ class _Place(NamedTuple):
 
 def read(path: str | os.PathLike[str]) -> ModelFile:
     """The model of a file, its symmetries bound to its parameters once, so that what does not fit is refused here."""
+    module, _, name = str(path).rpartition(":")
+    if re.fullmatch(_DOTTED, name) and (module.endswith(".py") or re.fullmatch(_DOTTED, module)):
+        return _standing_in_python(module, name)
+    if Path(path).suffix == ".py":
+        call = f"`load({str(path)!r})`"
+        models = _models(_module(str(path), Path(), call))
+        if not models:
+            raise ArchitectureError(f"{call}: nothing in it was made by `@qx.architecture` or `qx.from_function`.")
+        listed = " or ".join(f"{path}:{model}" for model in models)
+        raise ArchitectureError(f"{call} needs the name of a model in it: {listed}.")
     path = Path(path)
     data, place = _parsed(path)
     for table, keys in data.items():
@@ -241,19 +260,7 @@ def _input(name: str, value: Any) -> Any:
 def _imported(forward: str, folder: Path) -> Callable[..., Any] | Architecture:
     """The function, or architecture, at an import path."""
     module, _, name = forward.rpartition(":")
-    try:
-        if module.endswith(".py"):
-            found: Any = _executed(folder / module)
-        else:
-            found = importlib.import_module(module)
-    except QuotaxError:
-        raise
-    except ImportError as error:
-        raise ArchitectureError(f"forward = {forward!r}: {error}.") from error
-    except Exception as error:
-        raise ArchitectureError(
-            f"forward = {forward!r}: importing {module!r} raised {type(error).__name__}: {error}"
-        ) from error
+    found = _module(module, folder, f"forward = {forward!r}")
     for part in name.split("."):
         if not hasattr(found, part):
             raise ArchitectureError(f"forward = {forward!r}: {module!r} has no {name!r}.")
@@ -261,6 +268,52 @@ def _imported(forward: str, folder: Path) -> Callable[..., Any] | Architecture:
     if not callable(found) and not isinstance(found, Architecture):
         raise ArchitectureError(f"forward = {forward!r} must be a function of (params, *inputs), got {found!r}.")
     return found
+
+
+def _module(module: str, folder: Path, call: str) -> Any:
+    """A module by name, or by its file's; `call` begins a refusal."""
+    try:
+        return _executed(folder / module) if module.endswith(".py") else importlib.import_module(module)
+    except QuotaxError:
+        raise
+    except ImportError as error:
+        raise ArchitectureError(f"{call}: {error}.") from error
+    except Exception as error:
+        at = _last_line(error, module)
+        raise ArchitectureError(f"{call}: importing {module!r} raised {type(error).__name__}: {error}{at}") from error
+
+
+def _last_line(error: Exception, module: str) -> str:
+    """Where in the module's own file an error arose."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == Path(module).name]
+    return f" (line {frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
+
+
+def _standing_in_python(module: str, name: str) -> ModelFile:
+    """The model of this name in a file or a module, with the symmetries beside it."""
+    call = f"`load({f'{module}:{name}'!r})`"
+    holder = found = _module(module, Path(), call)
+    models = _models(holder)
+    listed = f"; the models in it are {', '.join(models)}" if models else ""
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(name, models, 1)
+            meant = f" (is {near[0]!r} meant?)" if near else ""
+            raise ArchitectureError(f"{call}: {module!r} has no {name!r}{meant}{listed}.")
+        found = getattr(found, part)
+    if not isinstance(found, Architecture | Network):
+        what = f"the function {name}" if inspect.isfunction(found) else repr(found)
+        raise ArchitectureError(
+            f"{call}: it must be what `@qx.architecture(params=..., inputs=...)`, `.at(...)` or `qx.from_function` "
+            f"return, got {what}{listed}."
+        )
+    sizes = found.sizes if isinstance(found, Network) else dict(found.own)
+    model = found.architecture if isinstance(found, Network) else found
+    return ModelFile(model, tuple(each for each in vars(holder).values() if isinstance(each, Symmetry)), dict(sizes))
+
+
+def _models(module: Any) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, Architecture | Network)]
 
 
 def _executed(path: Path) -> Any:

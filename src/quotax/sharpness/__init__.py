@@ -2,6 +2,8 @@
 
 from quotax.sharpness.measures.average import AverageSharpness as AverageSharpness
 from quotax.sharpness.measures.average import average_sharpness as average_sharpness
+from quotax.sharpness.measures.barrier import Barrier as Barrier
+from quotax.sharpness.measures.barrier import barrier as barrier
 from quotax.sharpness.measures.compare import Comparison as Comparison
 from quotax.sharpness.measures.compare import compare as compare
 from quotax.sharpness.measures.profile import Profile as Profile
