@@ -73,7 +73,7 @@ def test_arrays_are_lists_when_small_and_told_of_when_large():
     assert np.isnan(float(data["gap"]))
     assert len(SHARPNESS.to_dict(largest=None)["history"]) == 500
     assert "state" not in data
-    assert repr(SHARPNESS).startswith("Sharpness(value=0.25, perturbation={2 arrays of 126 numbers}, evaluations=40")
+    assert repr(SHARPNESS).startswith("Sharpness(value=0.25, evaluations=40, status='stationary', radius=0.1")
 
 
 def test_a_witness_with_infinite_numbers_is_read_back():

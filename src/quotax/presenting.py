@@ -56,14 +56,14 @@ class Result:
             if not name.startswith("_"):
                 yield name, getattr(self, name)
 
+    def _told(self) -> Iterator[tuple[str, Any]]:
+        """What people read of that: a field that is left out of `repr` is for programs."""
+        unread = {f.name for f in dataclasses.fields(self) if not f.repr} if dataclasses.is_dataclass(self) else ()
+        return ((name, value) for name, value in self._presented() if name not in unread and not _nothing(value))
+
     def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The header and the rows of the table that a notebook or a terminal shows."""
-        known = (
-            (name, value)
-            for name, value in self._presented()
-            if value is not None and not (isinstance(value, str) and not value)
-        )
-        return ("", ""), [(name.replace("_", " "), shown(value, 400)) for name, value in known]
+        return ("", ""), [(name.replace("_", " "), shown(value, 400)) for name, value in self._told()]
 
     def _title(self) -> str:
         """What stands above that table."""
@@ -84,9 +84,7 @@ class Result:
     def __repr__(self) -> str:
         """One line, without arrays."""
         written, own = "", type(self)
-        for name, value in self._presented():
-            if _nothing(value):
-                continue
+        for name, value in self._told():
             part = f"{name}={shown(value)}"
             if len(written) + len(part) > _LINE:
                 return f"{own.__name__}({written}, ...)"

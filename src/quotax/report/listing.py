@@ -15,11 +15,10 @@ def listing(names: Sequence[str] = (), *, facts: bool = False, show: Callable[[s
 
     With `facts` each is derived: parameters, flat directions and surplus are those of the audits at its two sizes.
     """
-    chosen = list(_chosen(names))
+    chosen = {name: catalogue.load(name) for name in _chosen(names)}
     if not facts:
         show(f"{'architecture':34}  {'orbit':36}  reference")
-        for name in chosen:
-            entry = catalogue.load(name)
+        for name, entry in chosen.items():
             show(f"{name:34}  {entry.orbit:36}  {entry.reference}")
         return
     show(_row("architecture", "parameters", "orbit", "flat", "surplus") + "  seconds  scope")

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.presenting import Result
+from quotax.presenting import Result, shown
 
 _HALF = np.array(
     [
@@ -38,6 +38,9 @@ _HALF = np.array(
 """Places, weights of Kronrod, weights of Gauss: the pair of 3 and 7 points on [-1, 1], one half of it."""
 
 TIMES, _KRONROD, _GAUSS = np.concatenate([_HALF * [-1, 1, 1], _HALF[-2::-1]]).T / 2 + [[0.5], [0], [0]]
+
+
+MISSED = "a canonical representative was not reached, without which this means little"
 
 
 @functools.partial(
@@ -64,6 +67,14 @@ class Distance(Result):
     geodesic: jax.Array
     attained: jax.Array
     reason: str
+
+    def __str__(self) -> str:
+        """One readable line."""
+        kind = "a geodesic's length" if shown(self.geodesic) == "True" else "a path's length"
+        text = (
+            f"distance {shown(self.value)} ({kind}), between {shown(self.lower)} and {shown(self.upper)}: {self.reason}"
+        )
+        return text if shown(self.attained) != "False" else f"{text}; {MISSED}"
 
     def __float__(self) -> float:
         """The value."""

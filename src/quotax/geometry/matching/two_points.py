@@ -22,12 +22,12 @@ from quotax.geometry.canonical.acting import act
 from quotax.geometry.canonical.gauge import Canonical, gauge
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.matching.alignment import Match, Plan, match
-from quotax.geometry.matching.distance import TIMES, Distance, exactly, integrated
+from quotax.geometry.matching.distance import MISSED, TIMES, Distance, exactly, integrated
 from quotax.geometry.matching.logarithm import DENSE, Log, chord, seek, shoot
 from quotax.geometry.matching.patience import Patience
 from quotax.geometry.metrics.metric import Aim, Metric
 from quotax.geometry.projection.vertical import factors_at, horizontal
-from quotax.presenting import Result
+from quotax.presenting import Result, shown
 
 
 @functools.partial(
@@ -50,6 +50,12 @@ class Alignment(Result):
     lower_bound: jax.Array
     starts: jax.Array
     attained: jax.Array
+
+    def __str__(self) -> str:
+        """One readable line."""
+        least = shown(self.lower_bound)
+        text = f"aligned to a distance of {shown(self.distance)}, and no element comes closer than {least}"
+        return text if shown(self.attained) != "False" else f"{text}; {MISSED}"
 
 
 class Between:

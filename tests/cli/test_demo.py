@@ -1,4 +1,4 @@
-"""The command line: the demonstration's tables, and what it prints where."""
+"""The demonstration: what it prints where; and where compiled programs are kept."""
 
 import os
 import re
@@ -9,30 +9,14 @@ from pathlib import Path
 import pytest
 
 import quotax as qx
-from quotax.cli import main
 from quotax.report.demo import ATTENTION_SYMMETRIES, RELU_SYMMETRIES, attention_model, relu_network
 from quotax.tables import table
 
 
-def test_the_version_is_that_of_the_package(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--version"])
-    assert stopped.value.code == 0
-    assert capsys.readouterr().out == f"quotax {qx.__version__}\n"
-
-
-def test_a_command_is_needed(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main([])
-    assert stopped.value.code == 2
-    assert "the following arguments are required: command" in capsys.readouterr().err
-
-
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the folder has another name there")
 def test_programs_are_kept_in_the_users_cache_folder(tmp_path):
-    code = (
-        "import jax; from quotax.cli import keep_programs; keep_programs();print(jax.config.jax_compilation_cache_dir)"
-    )
+    code = "import jax; from quotax.cli.program_cache import keep_programs as keep; keep(); "
+    code += "print(jax.config.jax_compilation_cache_dir)"
 
     def run(**environment):
         plain = {k: v for k, v in os.environ.items() if k not in ("JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME")}
@@ -51,24 +35,6 @@ def test_importing_changes_nothing():
     environment |= {"PYTHONPATH": str(Path(qx.__file__).parents[1])}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "None"
-
-
-def test_the_catalogue_is_listed(capsys):
-    assert main(["list", "softmax_classifier"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "architecture", "softmax_classifier", "softmax_classifier/biases",
-    ]  # fmt: skip
-    assert main(["list", "--facts", "softmax_classifier/biases"]) == 0
-    _, row, *families = capsys.readouterr().out.splitlines()
-    assert row.split()[:5] == ["softmax_classifier/biases", "12/10", "x", "+", "1"]
-    assert "0/0" in row
-    assert row.endswith("every width")
-    assert [family.split() for family in families] == [["R^x", "W"], ["R^1", "b"]]
-
-
-def test_an_entry_that_is_not_there_is_refused(capsys):
-    assert main(["list", "nothing"]) == 2
-    assert "`catalogue.load('nothing')`: no such entry" in capsys.readouterr().err
 
 
 def test_numbers_stand_to_the_right():
