@@ -122,11 +122,12 @@ def test_sharpness_is_that_of_the_library(quotax, quotax_json, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", ["average", "spectrum", "profile"])
-def test_other_measures(quotax_json, measure):
-    radii = "--radius 0.1 --radius 0.2 --steps 5" if measure == "profile" else ""
+def test_other_measures(quotax_json, folder, measure):
+    radii = "--radius 0.1 --radius 0.2 --steps 5 --plot profile.png" if measure == "profile" else ""
     code, found = quotax_json(f"sharpness net.py:small --data data.npz --full --measure {measure} {radii}")
     assert code == 0
     assert {"average": "standard_error", "spectrum": "density", "profile": "radii"}[measure] in found
+    assert (folder / "profile.png").exists() == (measure == "profile")
 
 
 @pytest.mark.slow

@@ -71,6 +71,13 @@ def saved(folder, **arrays):
         ),
         (f"{SHARPNESS} --data data.npz --loss net.py:lost", "KeyError: 'nothing' (net.py, line 23)"),
         (f"{SHARPNESS} --data data.npz --loss cross-entropy", "cross-entropy needs targets of shape (6,)"),
+        (
+            f"{SHARPNESS} --data data.npz --plot a.png",
+            "there is no picture of --measure worst-case; spectrum and profile",
+        ),
+        (f"{SHARPNESS} --data data.npz --measure trace --plot a/b.png", "--plot a/b.png: there is no folder 'a'"),
+        (f"{SHARPNESS} --data data.npz --measure profile --plot a.gif", "a picture is a .pdf, .svg or .png file"),
+        ("align net.py:small --params a.npz --to a.npz --plot a.png", "there is no picture without --data"),
         ("compare h=3 --data data.npz", "no model among h=3; give at least one"),
         ("compare net.py:small q=3 --data data.npz", "size q=3: none of the models has an axis 'q'"),
         ("compare net.py:small net.py:mlp linear --params a.npz --params a.npz", "3 models need as many --params"),

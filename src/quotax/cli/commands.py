@@ -45,6 +45,7 @@ Size = Annotated[
     tuple[str, ...],
     Parameter(name="--size", help="A size, as in --size h=4; the same as h=4 alone.", show_default=False),
 ]
+Plot = Annotated[str | None, Parameter(help="Draw a picture into this file: .pdf, .svg or .png.")]
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 Metric = Literal["invariant", "euclidean", "pullback", "inv", "mix"]
 SHOWING = Showing()
@@ -317,6 +318,7 @@ def sharpness(
         int | None, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")
     ] = None,
     k: Annotated[int, Parameter(group=MEASURED, help="Eigenvalues of each end of a spectrum.")] = 5,
+    plot: Plot = None,
     data: Data = DATA,
     weights: WeightFiles = WEIGHTS,
     finding: Finding = FOUND,
@@ -330,6 +332,7 @@ def sharpness(
 
     show.begin()
     _check_radii(radius, measure)
+    _check_plot(plot, measure in ("spectrum", "profile"), f"of --measure {measure}; spectrum and profile have one")
     this, network, here, batch = _ready(model, (*words, *size), params, data, weights, show, "sharpness")
     asked_for = data.measured(network, here, batch, show.note)
     loss = asked_for.pop("loss")
@@ -348,6 +351,7 @@ def sharpness(
         else:
             result = qx.spectrum(loss, here, k, density=True, **rest)
     show.result(result)
+    _picture(plot, result)
     status = getattr(result, "status", "")
     return 1 if status in ("interrupted", "not finite") or "loss is" in status else 0
 
@@ -418,6 +422,7 @@ def align(
     ] = None,
     to: Annotated[str | None, Parameter(group=MEASURED, help="The weights that they are brought close to.")] = None,
     out: Annotated[str | None, Parameter(help="Write the moved weights to this file, laid out as --params is.")] = None,
+    plot: Plot = None,
     size: Size = (),
     metric: Annotated[Metric, Parameter(group=MEASURED, help="Of the quotient.")] = "invariant",
     data: Data = DATA,
@@ -439,6 +444,7 @@ def align(
         )
     if out is not None:
         _folder_of(out, "--out")
+    _check_plot(plot, data.data is not None, "without --data, which the barrier is measured on")
     this = asked(model)
     network = this.network(sizes_of((*words, *size)))
     here, there = (weights.read(network, path, show, option=o) for path, o in ((params, "--params"), (to, "--to")))
@@ -454,6 +460,7 @@ def align(
         if made is not None:
             results["barrier"] = qx.barrier(made.pop("loss"), here, there, space=space, **made)
     show.result(results)
+    _picture(plot, results.get("barrier"))
     if out is not None:
         from quotax.cli.arrays import save_params
 
@@ -499,6 +506,22 @@ def _titles(names: Sequence[str], files: Sequence[str | None]) -> list[str]:
     if len(set(short)) < len(short):
         short = [file or name for name, file in zip(names, files, strict=True)]
     return [title if short.count(title) == 1 else f"{title} ({n})" for n, title in enumerate(short, 1)]
+
+
+def _check_plot(path: str | None, possible: bool, otherwise: str) -> None:
+    """Refuse a picture that cannot be drawn before anything takes long."""
+    if path is None:
+        return
+    _folder_of(path, "--plot")
+    if not possible:
+        raise Misuse(f"--plot {path}: there is no picture {otherwise}")
+    if Path(path).suffix not in (".pdf", ".svg", ".png"):
+        raise Misuse(f"--plot {path}: a picture is a .pdf, .svg or .png file")
+
+
+def _picture(path: str | None, result: Any) -> None:
+    if path is not None:
+        result.plot().figure.savefig(path)
 
 
 def _folder_of(path: str, option: str) -> None:

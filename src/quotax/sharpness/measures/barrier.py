@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.drawing import QUIET, drawn
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
 from quotax.sharpness.problem.arguments import check_params, check_whole
@@ -50,6 +51,21 @@ class Barrier(Result):
             text += f", {self.aligned_height:.4g} once aligned"
         ends = f"; the loss is {self.losses[0]:.4g} and {self.losses[-1]:.4g} at the ends"
         return text + ends + ("" if self.status == "ok" else f" ({self.status})")
+
+    def plot(self, ax: Any = None) -> Any:
+        """The loss on both segments, above the straight line between its ends; the heights are in the legend."""
+        for name, losses, height in (
+            ("as they are", self.losses, self.height),
+            ("aligned", self.aligned_losses, self.aligned_height),
+        ):
+            if losses is not None:
+                with drawn(ax, "barrier.plot()") as (ax, look):
+                    ax.plot(self.times, losses, label=f"barrier {height:.3g} {name}", **look | {"markersize": 2.5})
+        with drawn(ax, "barrier.plot()") as (ax, _):
+            ax.plot([0, 1], self.losses[[0, -1]], "--", color=QUIET, linewidth=0.8, zorder=0)
+            ax.set_xlabel("from one network to the other")
+            ax.set_ylabel("loss")
+        return ax
 
 
 @one_thread

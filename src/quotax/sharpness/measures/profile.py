@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from quotax.drawing import drawn
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
 from quotax.sharpness.measures.worst_case import Rising
@@ -57,6 +58,17 @@ class Profile(Result):
         """A table: the value beside twice its ratio to the squared radius, which tends to the largest eigenvalue."""
         lines = [f"{r:>10} {s:>12} {q:>12}  {status}" for r, s, q, status in (_HEAD, *self._rows()[1])]
         return "\n".join([*lines, *self._below()])
+
+    def plot(self, ax: Any = None, *, label: str | None = None) -> Any:
+        """The sharpness against the radius, both logarithmic.
+
+        Several profiles share axes: `quot.plot(full.plot(label="full"), label="quotient")`.
+        """
+        with drawn(ax, "profile.plot()") as (ax, look):
+            ax.loglog(self.radii, self.values, label=label, **look)
+            ax.set_xlabel("radius")
+            ax.set_ylabel("largest rise of the loss")
+        return ax
 
     def _below(self) -> list[str]:
         return standing(self.invariant, self.reason)

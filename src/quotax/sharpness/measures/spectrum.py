@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.drawing import drawn
 from quotax.presenting import Result
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
@@ -87,6 +88,36 @@ class Spectrum(Result):
         lines += [f"top: {show(self.values)}"] if self.values.size else []
         lines += [f"bottom: {show(self.bottom)}"] if self.bottom.size else []
         return "\n".join([*lines, *standing(self.invariant, self.reason, self.spread)])
+
+    def plot(self, ax: Any = None, *, label: str | None = None, width: float | None = None) -> Any:
+        """The density as eigenvalues per unit, on a logarithmic scale, and a tick for each eigenvalue at the ends.
+
+        Several spectra share axes: `quot.plot(full.plot(label="full"), label="quotient")`. `width` is the standard
+        deviation that each mass of the density is spread to, by default a hundredth of its range.
+        """
+        with drawn(ax, "spectrum.plot()") as (ax, look):
+            ends = np.concatenate([self.bottom, self.values])
+            height = 0.05 if self.density is not None else 0.2
+            row = height * (0.6 + sum(line.get_marker() == "|" for line in ax.lines))
+            if self.density is None:
+                look |= {"label": label, "markersize": 20}
+                ax.get_yaxis().set_visible(False)
+                ax.spines["left"].set_visible(False)
+            else:
+                known = np.concatenate([ends, self.density.nodes])
+                spread = width or max(np.ptp(known) / 100, np.finfo(float).tiny)
+                grid = np.linspace(known.min() - 6 * spread, known.max() + 6 * spread, 1000)
+                curve = self.dim * self.density.smooth(grid, spread)
+                before = ax.get_ylim() if ax.get_yscale() == "log" else (np.inf, 0.0)
+                ax.plot(grid, curve, label=label, **look | {"marker": ""})
+                ax.set_yscale("log")
+                # a single eigenvalue is forty times as high as the floor
+                ax.set_ylim(min(0.01 / spread, before[0]), max(3 * curve.max(), before[1]))
+                ax.set_ylabel("eigenvalues per unit")
+            look |= {"marker": "|", "gid": "ends" if self.density is not None else "curve"}
+            ax.plot(ends, np.full_like(ends, row), linestyle="", transform=ax.get_xaxis_transform(), **look)
+            ax.set_xlabel("eigenvalue of the Hessian")
+        return ax
 
 
 @one_thread
