@@ -110,6 +110,42 @@ def test_code_runs_and_prints_what_the_page_shows(name):
         assert not differences(out, shown[block]), f"block at line {block.line}: {differences(out, shown[block])}"
 
 
+SHELL = """
+import json, shlex, sys
+from quotax.cli import main
+for block in json.load(sys.stdin):
+    if block["language"] == "py":
+        open(block["source"].split()[1], "w").write(block["source"])
+    elif block["language"] == "python":
+        exec(block["source"])
+    elif block["language"] == "sh":
+        for line in block["source"].splitlines():
+            main([*shlex.split(line)[1:], "--no-cache"])
+    print(block["end"], flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_commands_print_what_the_page_shows(tmp_path):
+    page, end = blocks("docs/command_line.md"), "-- end of block --"
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{SHELL}"],
+        input=json.dumps([block._asdict() | {"end": end} for block in page]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout
+    told = re.compile(r"^(\.\.\. |note: ).*\n", re.MULTILINE)
+    printed = [told.sub("", part.removeprefix("\n")).replace(f"{tmp_path}/", "") for part in run.stdout.split(end)]
+    for block, out, following in zip(page, printed, page[1:], strict=False):
+        if block.language == "sh" and following.language == "text":
+            assert not differences(out, following.source), f"line {block.line}: {differences(out, following.source)}"
+
+
 def test_page_has_one_line_to_run_and_one_line_to_test():
     lines = commands("README.md")
     assert len(lines) == 2
