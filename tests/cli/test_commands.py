@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from quotax.cli import terminal
+from quotax.cli import main, terminal
 from quotax.cli.stated import GROUPS
+from quotax.sharpness.measures.compare import COLUMNS, Comparison
 from quotax.symmetry.plain import KINDS
 
 SOURCE = str(Path(qx.__file__).parents[1])
@@ -130,15 +131,24 @@ def test_other_measures(quotax_json, folder, measure):
     assert (folder / "profile.png").exists() == (measure == "profile")
 
 
-@pytest.mark.slow
-def test_compare_puts_networks_side_by_side(quotax_json, quotax):
+def test_compare_hands_over_networks_side_by_side(quotax_json, quotax, monkeypatch):
+    """What is measured of them is `qx.compare`'s, and tested with it; here the loss is enough."""
+    spaces = []
+
+    def losses(entries, radius, *, key):
+        spaces.extend(space for _, _, space in entries.values())
+        rows = [{"name": name, "loss": float(loss(params))} for name, (loss, params, _) in entries.items()]
+        return Comparison(tuple({"reason": "", **dict.fromkeys(dict(COLUMNS), np.nan), **row} for row in rows), radius)
+
+    monkeypatch.setattr(qx, "compare", losses)
     weights = "--params a.npz --params b.safetensors --data data.npz --found found.json"
-    code, data = quotax_json(f"compare net.py:small {weights}")
-    assert code == 0
-    assert [row["name"] for row in data["rows"]] == ["a", "b"]
-    assert all(row["invariant"] for row in data["rows"])
-    code, out, _ = quotax("compare net.py:mlp net.py:small h=2 x=2 y=2 --data data.npz --found found.json")
-    assert out.split()[1:3] == ["net.py:mlp", "net.py:small"]
+    code, data = quotax_json(f"compare net.py:small {weights} --radius 0.2")
+    assert (code, data["radius"], [row["name"] for row in data["rows"]]) == (0, 0.2, ["a", "b"])
+    assert data["rows"][0]["loss"] != data["rows"][1]["loss"]
+    line = "compare net.py:mlp net.py:small h=3 x=2 y=2 --data data.npz --found found.json --metric euclidean"
+    code, out, _ = quotax(line)
+    assert (code, out.split()[1:3]) == (0, ["net.py:mlp", "net.py:small"])
+    assert [space.metric_name for space in spaces] == ["invariant", "invariant", "euclidean", "euclidean"]
 
 
 @pytest.mark.slow
@@ -185,9 +195,7 @@ def test_a_terminal_gets_tables_and_bars(quotax, monkeypatch):
 def test_the_cache_of_programs_is_on_unless_it_is_not_wanted(quotax, monkeypatch):
     asked = []
     monkeypatch.setattr("quotax.cli.program_cache.keep_programs", lambda: asked.append(True))
-    quotax("audit linear")
+    quotax("verify net.py:mlp scale")
     assert asked == []
-    from quotax.cli import main
-
-    main(["audit", "linear", "--quiet"])
+    assert main(["verify", "net.py:mlp", "scale", "--quiet"]) == 0
     assert asked == [True]

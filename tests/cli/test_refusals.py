@@ -78,6 +78,10 @@ def saved(folder, **arrays):
         (f"{SHARPNESS} --data data.npz --measure trace --plot a/b.png", "--plot a/b.png: there is no folder 'a'"),
         (f"{SHARPNESS} --data data.npz --measure profile --plot a.gif", "a picture is a .pdf, .svg or .png file"),
         ("align net.py:small --params a.npz --to a.npz --plot a.png", "there is no picture without --data"),
+        (
+            f"{SHARPNESS} --data data.npz --microbatch 0",
+            "--microbatch 0: it is how many examples are in memory at once",
+        ),
         ("compare h=3 --data data.npz", "no model among h=3; give at least one"),
         ("compare net.py:small q=3 --data data.npz", "size q=3: none of the models has an axis 'q'"),
         ("compare net.py:small net.py:mlp linear --params a.npz --params a.npz", "3 models need as many --params"),

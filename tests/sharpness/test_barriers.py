@@ -18,6 +18,7 @@ def test_a_double_well_has_the_barrier_of_its_formula():
     assert str(found) == "barrier 1 on the segment; the loss is 0 and 3 at the ends"
 
 
+@pytest.mark.slow
 def test_equivalent_networks_have_no_barrier_once_aligned(derived):
     network = models.linear.at(x=3, h=2, y=2)
     space = qx.quotient(network, derived(models.linear), metric="invariant")

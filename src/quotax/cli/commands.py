@@ -115,6 +115,8 @@ class Data:
         """The arrays by name."""
         from quotax.cli.arrays import data_of
 
+        if self.microbatch is not None and self.microbatch < 1:
+            raise Misuse(f"--microbatch {self.microbatch}: it is how many examples are in memory at once, at least 1")
         if self.data is None:
             raise Misuse(
                 f"{command} needs data to measure a loss on: --data file.npz, or --data random:64 to try it out"
