@@ -30,7 +30,7 @@ HUGE, TINY, CLOSE = 1e30, 1e-3, 1e-5
 """Constants beyond the first stand for infinity and those below the second for an epsilon; others agree to the last."""
 
 
-class Step(NamedTuple):
+class Taken(NamedTuple):
     """An equation without its types: its primitive with its settings, the shapes that it makes, and what it reads.
 
     That is the number of the step that made it, counted from the start, or a constant.
@@ -57,14 +57,14 @@ def other_steps(double: ClosedJaxpr, single: ClosedJaxpr) -> str | None:
     return None
 
 
-def _steps(closed: ClosedJaxpr) -> Generator[Step]:
+def _steps(closed: ClosedJaxpr) -> Generator[Taken]:
     fresh = itertools.count()
     places = [next(fresh) for _ in closed.jaxpr.invars]
     ends = yield from _inner(closed, places, fresh, "the start")
-    yield Step("return", (), (), tuple(ends), "the end")
+    yield Taken("return", (), (), tuple(ends), "the end")
 
 
-def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) -> Generator[Step, None, list[Any]]:
+def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) -> Generator[Taken, None, list[Any]]:
     """The steps of a jaxpr whose arguments stand there; where its outputs do."""
     at: dict[Any, Any] = dict(zip(closed.jaxpr.invars, places, strict=True))
     at |= {v: c if is_key(c) else np.asarray(c) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
@@ -78,11 +78,11 @@ def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) 
             ends = yield from _inner(as_closed(equation.params[CALLS[name]]), reads, fresh, where)
         else:
             shapes = tuple(getattr(v.aval, "shape", ()) for v in equation.outvars)
-            yield Step(name, _settings(equation.params), shapes, tuple(reads), where)
+            yield Taken(name, _settings(equation.params), shapes, tuple(reads), where)
             for body in (body for value in equation.params.values() for body in bodies(value)):
                 inner = as_closed(body)
                 own = yield from _inner(inner, [next(fresh) for _ in inner.jaxpr.invars], fresh, where)
-                yield Step(f"end of {name}", (), (), tuple(own), where)
+                yield Taken(f"end of {name}", (), (), tuple(own), where)
             ends = [next(fresh) for _ in equation.outvars]
         at.update(zip(equation.outvars, ends, strict=True))
     return [read(atom) for atom in closed.jaxpr.outvars]
