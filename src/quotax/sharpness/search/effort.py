@@ -24,17 +24,18 @@ LONGEST_OF_FEW = 60
 PATIENCE = 800
 """Further gradients for climbs of few parameters that have found no certificate, where the caller names no budget."""
 
-# Short ascents that run as one batch and that are kept, and climbs: the same for all budgets, which share one program.
+# Short ascents that run as one batch and that are kept, climbs, gradients of a start: of budgets that are not small.
 WIDTH = 2
 KEPT = 12
 CLIMBS = 3
+VISITS = 4
 
 # Of a budget, for the first visits of starts: at which of the local maxima a search ends matters more than how exactly.
 STARTING = 0.42
 FEWEST = 3
 
 SMALL = 40
-"""Budgets below this leave no room for starts that turn, nor for a model of the Hessian."""
+"""Budgets below this leave no room for starts that turn, nor for a model of the Hessian: two climbs from two visits."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def plan(
 ) -> Effort:
     """The division of a budget, where the caller has not said otherwise.
 
-    Two fifths go to the first visits of starts, three or four for each, and of three starts at least. The model at the
+    Two fifths go to the first visits of starts, four for each, and of three starts at least. The model at the
     centre comes only with budgets that leave room for it. Networks of which a handful of copies would take more than
     `MEMORY_BYTES` get a single ascent.
     """
@@ -129,12 +130,12 @@ def plan(
     if curvature is None:
         curvature = 0 if budget < SMALL else min(6, budget // 30)
     curvature = min(curvature, memory, max(budget - 2, 0) // PRODUCT)
-    visits = 3 if budget < SMALL else 4
+    visits, climbs = (2, 2) if budget < SMALL else (VISITS, CLIMBS)
     if restarts is None:
-        restarts = max(FEWEST, int(STARTING * budget) // visits)
+        restarts = max(FEWEST, int(STARTING * budget) // VISITS)
     kept = min(KEPT, MEMORY_BYTES // (2 * size * itemsize))
     if kept < CLIMBS:
         return Effort(budget, 0, 1, visits, 1, kept, 0, 1)
     # Even the smallest budget looks at one start.
     width = max(1, min(WIDTH, restarts, budget - 1 - PRODUCT * curvature))
-    return Effort(budget, curvature, restarts, visits, width, kept, CLIMBS, memory, patience)
+    return Effort(budget, curvature, restarts, visits, width, kept, climbs, memory, patience)
