@@ -11,6 +11,7 @@ import pytest
 
 import quotax as qx
 from quotax.cli import main, terminal
+from quotax.cli.commands import app
 from quotax.cli.stated import GROUPS
 from quotax.sharpness.measures.compare import COLUMNS, Comparison
 from quotax.symmetry.plain import KINDS
@@ -188,8 +189,15 @@ def test_a_terminal_gets_tables_and_bars(quotax, monkeypatch):
     code, out, err = quotax("sharpness net.py:small --data data.npz --full --steps 3")
     assert code == 0
     assert "gap kind" in out
+    assert "Baldi and Hornik" in quotax("list linear")[1]
     assert "gradients" in err
     assert quotax("sharpness net.py:small --data data.npz --full --steps 3 --plain")[1].startswith("sharpness 0.")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_taught_to_complete(shell):
+    script = app.generate_completion(shell=shell)
+    assert all(word in script for word in ("sharpness", "--microbatch", "worst-case"))
 
 
 def test_the_cache_of_programs_is_on_unless_it_is_not_wanted(quotax, monkeypatch):

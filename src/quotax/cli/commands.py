@@ -177,18 +177,17 @@ def list_(
     show: Showing = SHOWING,
 ) -> int:
     """The catalogue of architectures, with the symmetries that each must have."""
-    from quotax.report import listing
+    from quotax.report import entries, listing
 
     if show.json:
-        import quotax as qx
-
-        every = qx.catalogue.names()
-        chosen = [e for name in names for e in ([e for e in every if e.partition("/")[0] == name] or [name])] or every
-        show.result({name: qx.catalogue.load(name) for name in chosen})
-        return 0
-    if facts:
-        show.begin()
-    listing(names, facts=facts, show=lambda line: print(line, flush=True))
+        show.result(entries(names))
+    elif show.tables and not facts:
+        rows = [(name, entry.orbit, entry.reference) for name, entry in entries(names).items()]
+        show.table(("architecture", "orbit", "reference"), rows)
+    else:
+        if facts:
+            show.begin()
+        listing(names, facts=facts, show=lambda line: print(line, flush=True))
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -18,7 +19,8 @@ OUTPUT = Group("Output", sort_key=100)
 _SPENT = re.compile(r"(\d+) of (\d+) (\w+)")
 _SILENT = 5.0
 _REDRAWN = 0.1
-"""Seconds between lines of progress in a log, and between pictures of a bar."""
+_TICK = 0.5
+"""Seconds between lines of progress in a log, and between pictures of a bar: told something, and not."""
 _NAMED = 70
 """Columns for what is being done."""
 
@@ -63,8 +65,25 @@ class Showing:
                 print()
             self._shown(each)
 
+    @property
+    def tables(self) -> bool:
+        """Whether somebody looks at a terminal."""
+        return not self.json and not self.plain and sys.stdout.isatty()
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table on a terminal."""
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*head, box=SIMPLE_HEAD)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        Console().print(table)
+
     def _shown(self, result: Any) -> None:
-        if self.plain or not sys.stdout.isatty():
+        if not self.tables:
             print(result)
             return
         from rich.console import Console
@@ -109,7 +128,26 @@ class Showing:
                     bar.set_description_str(f"{what}: {line}"[:_NAMED], refresh=False)
                 bar.refresh()
 
-            yield told
+            with _ticking(bar):
+                yield told
+
+
+@contextmanager
+def _ticking(bar: Any) -> Generator[None]:
+    """A bar whose clock goes on while nothing is told, as while something is compiled."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(_TICK):
+            bar.refresh()
+
+    clock = threading.Thread(target=tick, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
 
 
 class _Log:

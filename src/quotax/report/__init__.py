@@ -1,6 +1,6 @@
 """What people look at: the catalogue as a table, and the demonstration."""
 
 from quotax.report.demo import demonstrate
-from quotax.report.listing import listing
+from quotax.report.listing import entries, listing
 
-__all__ = ["demonstrate", "listing"]
+__all__ = ["demonstrate", "entries", "listing"]

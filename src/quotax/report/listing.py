@@ -15,7 +15,7 @@ def listing(names: Sequence[str] = (), *, facts: bool = False, show: Callable[[s
 
     With `facts` each is derived: parameters, flat directions and surplus are those of the audits at its two sizes.
     """
-    chosen = {name: catalogue.load(name) for name in _chosen(names)}
+    chosen = entries(names)
     if not facts:
         show(f"{'architecture':34}  {'orbit':36}  reference")
         for name, entry in chosen.items():
@@ -25,6 +25,11 @@ def listing(names: Sequence[str] = (), *, facts: bool = False, show: Callable[[s
     for name in chosen:
         for line in _derived(name):
             show(line)
+
+
+def entries(names: Sequence[str] = ()) -> dict[str, catalogue.CatalogueEntry]:
+    """The entries of these names, or all; a file's name stands for all of its entries."""
+    return {name: catalogue.load(name) for name in _chosen(names)}
 
 
 def _chosen(names: Sequence[str]) -> Iterator[str]:
