@@ -33,6 +33,10 @@ def alone(params):
 
 def lost(params, batch):
     return batch["nothing"]
+
+@qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
+def smooth(p, x):
+    return p["W2"] @ jax.nn.softplus(p["W1"] @ x + p["b1"])
 """
 
 

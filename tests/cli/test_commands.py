@@ -75,9 +75,10 @@ def test_derive_prints_and_saves_what_it_found(quotax, quotax_json, folder, deri
 
 
 def test_derive_says_that_there_was_no_time(quotax):
-    code, out, _ = quotax("derive mlp/relu --budget 1e-9")
+    code, out, err = quotax("derive mlp/relu --budget 1e-9")
     assert code == 1
     assert "not searched, for want of time" in out
+    assert "note: not everything was searched in 1e-09 s; --budget gives more" in err
 
 
 def test_verify_proves_and_refutes(quotax, quotax_json):
@@ -93,6 +94,9 @@ def test_verify_proves_and_refutes(quotax, quotax_json):
     assert quotax("verify net.py:mlp", *stated, "--action", "W2=W2 @ inv(g)")[0] == 0
     assert quotax("verify net.py:mlp", *stated)[0] == 1
     assert set(quotax_json("verify net.py:mlp --found found.json")[1]) == {"scale h", "permute h"}
+    code, changed = quotax_json("verify net.py:smooth --found found.json")
+    assert (code, changed["scale h"]["status"], changed["permute h"]["status"]) == (1, "refuted", "proved")
+    assert "derive its symmetries again" in quotax("audit net.py:smooth h=2 x=2 y=2 --found found.json")[2].lower()
     assert set(GROUPS) == set(KINDS)
 
 

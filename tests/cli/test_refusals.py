@@ -21,7 +21,10 @@ def saved(folder, **arrays):
         ("derive mlp/relu --quik", "Unknown option: --quik. Did you mean --quiet?"),
         ("derive mlp/relu --ansatz cubic", 'Choose from: "linear", "affine", "quadratic", "full"'),
         ("derive mlp/rellu", "model 'mlp/rellu': no such entry; the nearest are 'mlp/relu'"),
-        ("derive net.py", "needs the name of a model in it: net.py:mlp or net.py:reader or net.py:small"),
+        (
+            "derive net.py",
+            "needs the name of a model in it: net.py:mlp or net.py:reader or net.py:small or net.py:smooth",
+        ),
         ("derive net.py:mpl", "has no 'mpl' (is 'mlp' meant?)"),
         ("derive none.toml", "there is no file 'none.toml' in "),
         ("derive a.npz", "'a.npz' is no model. A model is a name of the catalogue, file.py:name"),
