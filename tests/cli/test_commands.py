@@ -177,6 +177,30 @@ def test_random_data_is_of_the_kinds_that_are_declared(quotax_json):
     assert found["value"] > 0
 
 
+BROUGHT = """
+import jax, numpy as np, quotax as qx
+
+params = [{"w": np.arange(6.0).reshape(3, 2) / 9}, {"w": np.arange(6.0).reshape(2, 3) / 7}]
+
+def forward(p, x):
+    return p[1]["w"] @ jax.nn.relu(p[0]["w"] @ x)
+
+net = qx.from_function(forward, params, (np.zeros(2),))
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_was_brought_has_parameters_and_sizes_of_its_own(quotax_json, quotax, folder):
+    (folder / "brought.py").write_text(BROUGHT)
+    code, data = quotax_json("audit brought.py:net")
+    assert (code, data["parameters"], data["flat"]) == (0, 12, 3)
+    code, out, err = quotax("sharpness brought.py:net --data random:8 --full --measure trace")
+    assert (code, "no --params" in err) == (0, False)
+    model = qx.load(f"{folder}/brought.py:net").architecture
+    np.savez(folder / "own.npz", **{"a0.w": model.parameters[0]["w"], "a1/w": model.parameters[1]["w"]})
+    assert quotax("sharpness brought.py:net --data random:8 --full --measure trace --params own.npz")[1] == out
+
+
 def test_a_loss_of_ones_own(quotax_json, folder):
     line = "sharpness net.py:small --params a.npz --data data.npz --loss net.py:total --full --measure trace"
     code, found = quotax_json(line)

@@ -76,7 +76,9 @@ def _said(error: BaseException) -> str:
 def _is_the_users(file: str) -> bool:
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return (
-        os.path.isfile(file) and "site-packages" not in file and not os.path.abspath(file).startswith((own, sys.prefix))
+        os.path.isfile(file)
+        and "site-packages" not in file
+        and not os.path.abspath(file).startswith((own, sys.prefix, sys.base_prefix))
     )
 
 
