@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import json
 import os
 import pickle
 import subprocess
@@ -99,6 +100,9 @@ def test_results_and_other_claims_keep():
         "point": space.at(params),
         "representative": space.canonical(params),
         "audit": found.audit(**MODELS["linear"]),
+        "space": space,
+        "geodesic": space.geodesic(params, params),
+        "drift": space.charge_drift(params, params)[found[0].name],
         "structure": found.structure(x=2, h=2, y=2),
         "equivariance": qx.verify_equivariance(models.linear, turn, output="y"),
         "measure": qx.verify_invariant(models.linear, found[0], total),
@@ -108,6 +112,8 @@ def test_results_and_other_claims_keep():
     for name, result in results.items():
         again = pickle.loads(pickle.dumps(result))
         assert repr(again) == repr(result), name
+        assert "array(" not in repr(result), name
+        assert json.loads(json.dumps(result.to_dict(), allow_nan=False)), name
         if isinstance(result, qx.Certificate) and name != "field":
             assert again.recheck().scope == result.scope
     assert pickle.loads(pickle.dumps(results["audit"])).directions()[0].shape == (14 + 4,)
