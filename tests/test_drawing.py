@@ -57,9 +57,9 @@ def test_profiles_and_barriers():
     assert ax.figure.get_size_inches()[0] <= 3.5
     times, losses = np.linspace(0, 1, 5), np.array([0.0, 1, 2, 1, 0])
     ax = Barrier(2.0, 0.5, times, losses, losses / 4, None).plot()
-    assert legend(ax) == ["barrier 2 as they are", "barrier 0.5 aligned"]
+    assert legend(ax) == ["barrier 2", "0.5 once aligned"]
     assert [line.get_ydata().tolist() for line in ax.lines] == [losses.tolist(), (losses / 4).tolist(), [0, 0]]
-    assert legend(Barrier(2.0, None, times, losses, None, None).plot()) == ["barrier 2 as they are"]
+    assert legend(Barrier(2.0, None, times, losses, None, None).plot()) == ["barrier 2"]
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -85,6 +85,8 @@ def saved(folder, **arrays):
             f"{SHARPNESS} --data data.npz --microbatch 0",
             "--microbatch 0: it is how many examples are in memory at once",
         ),
+        (f"{SHARPNESS} --data data.npz --steps 0", "--steps 0: it is a whole number, at least 1"),
+        (f"{SHARPNESS} --data data.npz --k 0", "--k 0: it is a whole number, at least 1"),
         ("compare h=3 --data data.npz", "no model among h=3; give at least one"),
         ("compare net.py:small q=3 --data data.npz", "size q=3: none of the models has an axis 'q'"),
         ("compare net.py:small net.py:mlp linear --params a.npz --params a.npz", "3 models need as many --params"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -230,32 +230,43 @@ def sharpness(
 
     Exits with 1 where the loss is not finite, or the measurement was interrupted.
     """
-    import quotax as qx
-
     show.begin()
     _check_radii(radius, measure)
+    _check_counts(("--steps", steps), ("--k", k))
     _check_plot(plot, measure in ("spectrum", "profile"), f"of --measure {measure}; spectrum and profile have one")
     this, network, here, batch = _ready(model, (*words, *size), params, data, weights, show, "sharpness")
-    asked_for = data.measured(network, here, batch, show.note)
-    loss = asked_for.pop("loss")
-    rest: dict[str, Any] = asked_for | {"key": weights.seed}
-    if not full:
-        rest["space"] = _quotient(network, finding.group(this.model, this.name, show), metric, show)
+    asked_for = data.measured(network, here, batch, show.note) | {"params": here, "key": weights.seed}
+    space = None if full else _quotient(network, finding.group(this.model, this.name, show), metric, show)
     with show.doing(f"measuring {measure} of {network.num_parameters:,} parameters") as told:
-        if measure == "worst-case":
-            result: Any = qx.sharpness(loss, here, radius[0], steps=steps, progress=told, **rest)
-        elif measure == "profile":
-            result = qx.profile(loss, here, radius, steps=steps, progress=told, **rest)
-        elif measure == "average":
-            result = qx.average_sharpness(loss, here, radius[0], **rest)
-        elif measure == "trace":
-            result = qx.trace(loss, here, **rest)
-        else:
-            result = qx.spectrum(loss, here, k, density=True, **rest)
+        result = _measured(measure, radius, steps, k, told, asked_for | {"space": space})
     show.result(result)
-    _picture(plot, result)
-    status = getattr(result, "status", "")
-    return 1 if status in ("interrupted", "not finite") or "loss is" in status else 0
+    if plot is not None:
+        ax = None
+        if not full:
+            with show.doing(f"measuring {measure} in the full ball, for the picture") as told:
+                ax = _measured(measure, radius, steps, k, told, asked_for).plot(label="full")
+        result.plot(ax, label="full" if full else "quotient").figure.savefig(plot)
+    seen = {each.status for each in getattr(result, "results", (result,))}
+    return 1 if any(status in ("interrupted", "not finite") or "loss is" in status for status in seen) else 0
+
+
+def _measured(
+    measure: str,
+    radii: Sequence[float],
+    steps: int | None,
+    k: int,
+    told: Callable[[str], None],
+    asked_for: dict[str, Any],
+) -> Any:
+    import quotax as qx
+
+    if measure == "worst-case":
+        return qx.sharpness(radius=radii[0], steps=steps, progress=told, **asked_for)
+    if measure == "profile":
+        return qx.profile(radii=radii, steps=steps, progress=told, **asked_for)
+    if measure == "average":
+        return qx.average_sharpness(radius=radii[0], **asked_for)
+    return qx.trace(**asked_for) if measure == "trace" else qx.spectrum(k=k, density=True, **asked_for)
 
 
 @app.command
@@ -362,7 +373,8 @@ def align(
         if made is not None:
             results["barrier"] = qx.barrier(made.pop("loss"), here, there, space=space, **made)
     show.result(results)
-    _picture(plot, results.get("barrier"))
+    if plot is not None:
+        results["barrier"].plot().figure.savefig(plot)
     if out is not None:
         from quotax.cli.arrays import save_params
 
@@ -431,9 +443,10 @@ def _check_plot(path: str | None, possible: bool, otherwise: str) -> None:
         raise Misuse(f"--plot {path}: a picture is a .pdf, .svg or .png file")
 
 
-def _picture(path: str | None, result: Any) -> None:
-    if path is not None:
-        result.plot().figure.savefig(path)
+def _check_counts(*given: tuple[str, int | None]) -> None:
+    for option, count in given:
+        if count is not None and count < 1:
+            raise Misuse(f"{option} {count}: it is a whole number, at least 1")
 
 
 def _folder_of(path: str, option: str) -> None:

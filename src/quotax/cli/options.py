@@ -22,7 +22,10 @@ Size = Annotated[
     tuple[str, ...],
     Parameter(name="--size", help="A size, as in --size h=4; the same as h=4 alone.", show_default=False),
 ]
-Plot = Annotated[str | None, Parameter(help="Draw a picture into this file: .pdf, .svg or .png.")]
+Plot = Annotated[
+    str | None,
+    Parameter(help="Draw into this file (.pdf, .svg or .png): quotient over full ball, or the barrier."),
+]
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 Metric = Literal["invariant", "euclidean", "pullback", "inv", "mix"]
 SHOWING = Showing()

@@ -55,12 +55,12 @@ class Barrier(Result):
     def plot(self, ax: Any = None) -> Any:
         """The loss on both segments, above the straight line between its ends; the heights are in the legend."""
         for name, losses, height in (
-            ("as they are", self.losses, self.height),
-            ("aligned", self.aligned_losses, self.aligned_height),
+            ("barrier {:.3g}", self.losses, self.height),
+            ("{:.3g} once aligned", self.aligned_losses, self.aligned_height),
         ):
             if losses is not None:
                 with drawn(ax, "barrier.plot()") as (ax, look):
-                    ax.plot(self.times, losses, label=f"barrier {height:.3g} {name}", **look | {"markersize": 2.5})
+                    ax.plot(self.times, losses, label=name.format(height), **look | {"markersize": 2.5})
         with drawn(ax, "barrier.plot()") as (ax, _):
             ax.plot([0, 1], self.losses[[0, -1]], "--", color=QUIET, linewidth=0.8, zorder=0)
             ax.set_xlabel("from one network to the other")

@@ -25,6 +25,9 @@ from quotax.threads import one_thread
 
 CALL = "quotax.spectrum"
 
+_ROOM = 1.12 * 1.1
+"""The width of a picture, in ranges of its spectrum: six widths of a mass on both sides, and matplotlib's margins."""
+
 
 @dataclass(frozen=True, repr=False)
 class Density(Result):
@@ -105,7 +108,8 @@ class Spectrum(Result):
                 ax.spines["left"].set_visible(False)
             else:
                 known = np.concatenate([ends, self.density.nodes])
-                spread = width or max(np.ptp(known) / 100, np.finfo(float).tiny)
+                beside = np.ptp(ax.get_xlim()) / _ROOM if ax.lines else 0.0  # one width for all curves
+                spread = width or max(np.ptp(known) / 100, beside / 100, np.finfo(float).tiny)
                 grid = np.linspace(known.min() - 6 * spread, known.max() + 6 * spread, 1000)
                 curve = self.dim * self.density.smooth(grid, spread)
                 before = ax.get_ylim() if ax.get_yscale() == "log" else (np.inf, 0.0)
