@@ -404,3 +404,19 @@ def test_chained_shifts_are_removed_in_any_order():
     assert gap(space.act(params, found.element), found.params) < 1e-12
     np.testing.assert_allclose(found.params["b1"], 0, atol=1e-13)
     np.testing.assert_allclose(found.params["b2"], 0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["linear wide-narrow", "batch norm"])
+def test_newtons_steps_follow_the_gradient_of_what_is_minimised(name):
+    """Of a one-sided family `|g theta|^2 / 2 - log |det g|`: the logarithm counts in the value as in the moments."""
+    gauge = CASES[name].space("invariant")._metric.gauge
+    arrays = {n: np.asarray(a) for n, a in CASES[name].draw(0).items()}
+    rng = np.random.default_rng(0)
+    units = {f.name: np.asarray(f.group.identity(f.sizes, float)) for f in gauge.linear}
+    # Symmetric, as steps are, and no direction of zero trace.
+    steps = {f: (xi := rng.normal(size=unit.shape)) + (xi.T if xi.ndim == 2 else 1) for f, unit in units.items()}
+    value = lambda t: float(gauge._value(*gauge._move(arrays, units, steps, t)))
+    slope = (value(1e-5) - value(-1e-5)) / 2e-5
+    expected = sum(float(np.sum(rest * steps[f])) for rests in gauge._rests(arrays) for f, rest in rests.items())
+    assert gauge.characters
+    assert slope == pytest.approx(expected, rel=1e-7)

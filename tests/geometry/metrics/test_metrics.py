@@ -327,6 +327,24 @@ def test_inv_and_mix_against_dense_algebra(name, kind):
 
 
 @pytest.mark.parametrize("kind", ["inv", "mix"])
+def test_blocks_that_are_multiplied_by_the_transpose(kind):
+    """`W1 -> g^T W1`: fields are their own vertical parts, what is left of a vector is orthogonal to them."""
+    case = CASES["linear"]
+    turned = qx.Symmetry("turned", qx.GL("h"), {"W1": "g.T @ W1", "W2": "W2 @ inv(g).T"})
+    space = quotient(case.network, [turned], kind)
+    params, v = case.draw(0), case.draw(1)
+    (family,) = space.families
+    xi = jnp.asarray(np.random.default_rng(0).normal(size=family.group.shape(family.sizes)))
+    field = space.field(params, {family.name: xi})
+    np.testing.assert_allclose(flat(space.vertical(params, field)), flat(field), atol=1e-9)
+    vertical = space.vertical(params, v)
+    rest = {name: v[name] - vertical[name] for name in v}
+    size = named_metric(kind, "linear", params, v, field)
+    assert abs(named_metric(kind, "linear", params, rest, field)) < 1e-9 * abs(size)
+    assert float(space.inner(params, v, field)) == pytest.approx(size, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["inv", "mix"])
 @pytest.mark.parametrize("name", sampled(("relu",), DISTINCT, BLOCKS))
 def test_inv_and_mix_are_proved_to_be_invariant(name, kind):
     proof = CASES[name].space(kind).metric_certificate

@@ -199,7 +199,7 @@ def test_every_solver_projects_as_dense_linear_algebra_does(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Sylvester", "complex pairs", "values and gain"])
-def test_the_dense_solver_and_the_gram_operator(name):
+def test_the_dense_solver(name):
     net, families = case(name)
     arrays = draw(net, 0)
     check(net, families, arrays)
@@ -207,6 +207,14 @@ def test_the_dense_solver_and_the_gram_operator(name):
     vectors, factors = draw(net, 1), factors_at((part,), arrays)
     along, rest = (project((part,), factors, arrays, vectors) for project in (vertical, horizontal))
     np.testing.assert_allclose(flat(along, net), flat(vectors, net) - flat(rest, net), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["values and gain", pytest.param("complex pairs", marks=pytest.mark.slow)])
+def test_the_gram_operator_is_that_of_the_differentiated_action(name):
+    """With pieces on and off the diagonal, of matrices, of pairs and of numbers."""
+    net, families = case(name)
+    arrays = draw(net, 0)
+    (part,) = components(families)
     columns = fields(net, part.families, arrays)
     np.testing.assert_allclose(gram.matrix(part, gram.data(part, arrays), arrays), columns.T @ columns, atol=1e-10)
 
