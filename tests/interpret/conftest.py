@@ -105,6 +105,7 @@ def agrees() -> Callable[..., list[np.ndarray]]:
         sizes = sizes or {}
         traced = trace(function, params, inputs, sizes)
         outputs, symbols = symbolic_outputs(traced)
+        compiled = jax.jit(function)  # once for all draws, where operations by themselves are a program each
         for seed in range(draws):
             arrays = [draw(s, sizes, low, high, 100 * seed + k) for k, s in enumerate(traced.arrays)]
             values = {
@@ -117,7 +118,7 @@ def agrees() -> Callable[..., list[np.ndarray]]:
             for spec, array in zip(params, arrays, strict=False):
                 *path, last = spec.name.split("/")
                 reduce(lambda node, key: node.setdefault(key, {}), path, tree)[last] = array
-            expected = jax.tree.leaves(function(tree, *arrays[len(params) :]))
+            expected = jax.tree.leaves(compiled(tree, *arrays[len(params) :]))
             assert len(expected) == len(outputs)
             for expression, array in zip(outputs, expected, strict=True):
                 assert expression.shape == array.shape

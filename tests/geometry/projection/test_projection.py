@@ -76,7 +76,7 @@ def test_dimensions_are_those_of_theory(name):
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        pytest.param(n, d, marks=[pytest.mark.slow] if d == jnp.float32 and n not in QUICK else [])
+        pytest.param(n, d, marks=[pytest.mark.slow] if n not in (QUICK if d == jnp.float32 else SAMPLED) else [])
         for n in CONTINUOUS
         for d in TOLERANCE
     ],
