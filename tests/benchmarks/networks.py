@@ -6,6 +6,9 @@ import jax
 import jax.numpy as jnp
 
 import quotax as qx
+from quotax.catalogue.pieces.heads import attend_causally
+from quotax.catalogue.pieces.normalisation import layer_norm, rms_norm
+from quotax.catalogue.transformers import pre_norm_decoder
 
 
 def relu_mlp(layers):
@@ -57,7 +60,7 @@ def rms_block():
 
     @qx.architecture(params=params, inputs={"x": "row pixel"})
     def block(p, x):
-        norm = lambda z: _rms_norm(z, 1e-6)
+        norm = lambda z: rms_norm(z, eps=1e-6)
         h = x @ p["E"].T + p["P"]
         z = norm(h)
         q, k, v = (jnp.einsum("hkd,td->htk", p[m], z) for m in "QKV")
@@ -67,17 +70,6 @@ def rms_block():
         return norm(h).mean(0) @ p["U"].T
 
     return block
-
-
-def _layer_norm(z, gain, shift):
-    z = z - z.mean(-1, keepdims=True)
-    return gain * z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + 1e-5) + shift
-
-
-def _causal(q, k, v):
-    scores = jnp.einsum("htk,hsk->hts", q, k)
-    past = jnp.tril(jnp.ones(scores.shape[1:]))
-    return jnp.einsum("hts,hsk->htk", jax.nn.softmax(jnp.where(past > 0, scores, -jnp.inf), -1), v)
 
 
 def gpt2(blocks):
@@ -98,12 +90,12 @@ def gpt2(blocks):
         x = p["E"][tokens] + p["P"]
         for n in names:
             w = p[n]
-            z = _layer_norm(x, w["gain1"], w["shift1"])
+            z = layer_norm(x, w["gain1"], w["shift1"], 1e-5)
             q, k, v = (jnp.einsum("hkd,td->htk", w[m], z) + w[f"b{m}"][:, None] for m in "QKV")
-            x = x + jnp.einsum("htk,hkd->td", _causal(q, k, v), w["O"]) + w["bO"]
-            z = _layer_norm(x, w["gain2"], w["shift2"])
+            x = x + jnp.einsum("htk,hkd->td", attend_causally(q, k, v), w["O"]) + w["bO"]
+            z = layer_norm(x, w["gain2"], w["shift2"], 1e-5)
             x = x + jax.nn.gelu(z @ w["W1"].T + w["b1"]) @ w["W2"].T + w["b2"]
-        return _layer_norm(x, p["gain"], p["shift"]) @ p["E"].T
+        return layer_norm(x, p["gain"], p["shift"], 1e-5) @ p["E"].T
 
     return decoder, [symmetry for n in names for symmetry in gpt2_heads(n)], [s for n in names for s in gpt2_gains(n)]
 
@@ -144,36 +136,19 @@ def gpt2_gains(n):
     ]
 
 
-def _rms_norm(z, eps=0.0):
-    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + eps)
-
-
 def rms_decoder(blocks):
-    """A decoder with RMS norms that have no gain: the residual stream turns as a whole, under O(d)."""
-    block = {**dict.fromkeys("QKVO", "head k d"), "W1": "f d", "W2": "d f"}
+    """The catalogue's decoder with RMS norms that have no gain: the residual stream turns as a whole, under O(d)."""
     names = [f"block{i}" for i in range(blocks)]
-    params = {"E": "vocab d", "P": "t d", **dict.fromkeys(names, block), "U": "vocab d"}
-
-    @qx.architecture(params=params, inputs={"tokens": qx.Tokens("t", below="vocab")})
-    def decoder(p, tokens):
-        x = p["E"][tokens] + p["P"]
-        for n in names:
-            w = p[n]
-            z = _rms_norm(x)
-            q, k, v = (jnp.einsum("hkd,td->htk", w[m], z) for m in "QKV")
-            x = x + jnp.einsum("htk,hkd->td", _causal(q, k, v), w["O"])
-            x = x + jax.nn.gelu(_rms_norm(x) @ w["W1"].T) @ w["W2"].T
-        return _rms_norm(x) @ p["U"].T
-
     heads = []
     turned = {"E": "E @ g.T", "P": "P @ g.T", "U": "U @ g.T"}
     for n in names:
-        for name, a, b in (("query-key", "Q", "K"), ("value-output", "V", "O")):
-            action = {
-                f"{n}/{a}[head,k,d]": f"g[head,k,l] {n}/{a}[head,l,d]",
-                f"{n}/{b}[head,k,d]": f"inv(g)[head,l,k] {n}/{b}[head,l,d]",
-            }
+        for name, a, b, inverse in (
+            ("query-key", "Q", f"{n}/K[head,k,d]", f"{n}/K[head,l,d]"),
+            ("value-output", "V", f"{n}/O[d,head,k]", f"{n}/O[d,head,l]"),
+        ):
+            action = {f"{n}/{a}[head,k,d]": f"g[head,k,l] {n}/{a}[head,l,d]", b: f"inv(g)[head,l,k] {inverse}"}
             heads.append(qx.Symmetry(f"{n} {name}", qx.GL("k", each="head"), action))
-        turned |= {f"{n}/{m}[head,k,d]": f"g[d,e] {n}/{m}[head,k,e]" for m in "QKVO"}
+        turned |= {f"{n}/{m}[head,k,d]": f"g[d,e] {n}/{m}[head,k,e]" for m in "QKV"}
+        turned |= {f"{n}/O[d,head,k]": f"g[d,e] {n}/O[e,head,k]"}
         turned |= {f"{n}/W1": f"{n}/W1 @ g.T", f"{n}/W2": f"g @ {n}/W2"}
-    return decoder, heads, [qx.Symmetry("residual", qx.O("d"), turned)]
+    return pre_norm_decoder.decoder(blocks), heads, [qx.Symmetry("residual", qx.O("d"), turned)]
