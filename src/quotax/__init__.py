@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ArchitectureError,
         ConvergenceError,
         DomainError,
+        FunctionSpaceError,
         GeometryError,
         InvarianceError,
         MetricWarning,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         SymmetryError,
         UnsupportedPrimitiveError,
     )
+    from quotax.function_space import TangentKernel, Transversality, tangent_kernel, transversality
     from quotax.geometry import QuotientSpace
     from quotax.pipeline import (
         coverage,
@@ -84,8 +86,9 @@ _NAMES = {
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "errors": "ArchitectureError ConvergenceError DomainError GeometryError InvarianceError "
-    "MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
+    "errors": "ArchitectureError ConvergenceError DomainError FunctionSpaceError GeometryError "
+    "InvarianceError MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
+    "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
@@ -108,6 +111,7 @@ __all__ = [
     "ConvergenceError",
     "Diagonal",
     "DomainError",
+    "FunctionSpaceError",
     "GeometryError",
     "InvarianceError",
     "Mask",
@@ -129,8 +133,10 @@ __all__ = [
     "Symmetry",
     "SymmetryError",
     "SymmetryGroup",
+    "TangentKernel",
     "Tokens",
     "Translation",
+    "Transversality",
     "UnsupportedPrimitiveError",
     "Witness",
     "architecture",
@@ -152,7 +158,9 @@ __all__ = [
     "save",
     "sharpness",
     "spectrum",
+    "tangent_kernel",
     "trace",
+    "transversality",
     "verify",
     "verify_equivariance",
     "verify_field",

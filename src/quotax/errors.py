@@ -40,6 +40,10 @@ class SharpnessError(QuotaxError, ValueError):
     """A sharpness measurement that is asked for with arguments that make no sense."""
 
 
+class FunctionSpaceError(QuotaxError, ValueError):
+    """A question about a network's outputs that is asked with arguments that make no sense."""
+
+
 class ConvergenceError(QuotaxError, ArithmeticError):
     """An iteration that did not reach its goal; the message says how far it came."""
 

@@ -1,0 +1,116 @@
+"""Refusals of bad input, before anything is compiled."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from quotax.errors import ArchitectureError, FunctionSpaceError, ParameterError
+
+Arrays = tuple[jax.Array, ...]
+
+
+def finite_params(call: str, net: Any, params: Any) -> Any:
+    """The parameters of a network as finite floating-point arrays."""
+    if not callable(net):
+        raise FunctionSpaceError(f"`{call}` needs a network or a function `net(params, x)`, got {net!r}.")
+    check = getattr(net, "check_params", None)
+    if check is not None:
+        check(params, call=call, finite=True)
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    checked = []
+    for path, leaf in leaves:
+        name = f"params{jax.tree_util.keystr(path)}"
+        if isinstance(leaf, Tracer):
+            raise ParameterError(f"`{call}` compiles its own programs: call it outside of jit, grad and vmap.")
+        array = jnp.asarray(leaf)
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ParameterError(f"`{call}` differentiates by every parameter, and {name} is {array.dtype}.")
+        bad = int((~np.isfinite(np.asarray(array))).sum())
+        if bad:
+            raise ParameterError(f"`{call}`: {bad} of the {array.size} entries of {name} are NaN or infinite.")
+        checked.append(array)
+    if not sum(array.size for array in checked):
+        raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no number.")
+    return jax.tree.unflatten(tree, checked)
+
+
+def examples(call: str, name: str, inputs: Any) -> Arrays:
+    """One array, or a tuple of one for each input of the network, that share a leading axis of examples."""
+    arrays = []
+    for place, value in enumerate(inputs if isinstance(inputs, tuple) else (inputs,)):
+        label = f"{name}[{place}]" if isinstance(inputs, tuple) else name
+        try:
+            array = jnp.asarray(value)
+        except (TypeError, ValueError):
+            raise FunctionSpaceError(f"`{call}` needs {label} to be an array of examples, got {value!r}.") from None
+        if array.ndim == 0 or array.shape[0] == 0:
+            raise FunctionSpaceError(
+                f"`{call}` needs a leading axis of at least one example in {label}, got the shape {array.shape}."
+            )
+        if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(np.asarray(array)).all():
+            raise FunctionSpaceError(f"`{call}`: {label} holds NaN or infinity.")
+        arrays.append(array)
+    if not arrays:
+        raise FunctionSpaceError(f"`{call}` needs examples, and {name} is an empty tuple.")
+    counts = [array.shape[0] for array in arrays]
+    if len(set(counts)) > 1:
+        raise FunctionSpaceError(f"`{call}` needs as many examples in every array of {name}, got {counts}.")
+    return tuple(arrays)
+
+
+def one_output(call: str, name: str, net: Any, params: Any, inputs: Arrays) -> jax.ShapeDtypeStruct:
+    """Shape and type of one example's output, which has to be an array of real numbers."""
+    one = tuple(jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in inputs)
+    try:
+        out = jax.eval_shape(net, params, *one)
+    except (ArchitectureError, TypeError) as error:
+        shapes = ", ".join(str(array.shape) for array in inputs)
+        raise FunctionSpaceError(
+            f"`{call}` calls the network on one example after another, along the first axis of {name} "
+            f"(shape {shapes}), and the network refuses one: {error}"
+        ) from error
+    if not isinstance(out, jax.ShapeDtypeStruct) or not jnp.issubdtype(out.dtype, jnp.floating):
+        shown = type(out).__name__ if not isinstance(out, jax.ShapeDtypeStruct) else str(out.dtype)
+        raise FunctionSpaceError(f"`{call}` needs a network that returns one array of real numbers, got {shown}.")
+    if not math.prod(out.shape):
+        raise FunctionSpaceError(f"`{call}` needs outputs, and the network's have the shape {out.shape}.")
+    return out
+
+
+def like_outputs(call: str, name: str, value: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    """An array of finite numbers, one for each output of each example."""
+    try:
+        array = jnp.asarray(value, dtype)
+    except (TypeError, ValueError):
+        raise FunctionSpaceError(f"`{call}` needs {name} to be an array of shape {shape}, got {value!r}.") from None
+    if array.shape != shape:
+        raise FunctionSpaceError(
+            f"`{call}` needs {name} of the shape of the outputs, {shape}, examples first; got {array.shape}."
+        )
+    if not np.isfinite(np.asarray(array)).all():
+        raise FunctionSpaceError(f"`{call}`: {name} holds NaN or infinity.")
+    return array
+
+
+def whole(call: str, name: str, value: Any, least: int) -> int:
+    """A whole number, at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise FunctionSpaceError(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
+    return int(value)
+
+
+def point_of(call: str, space: Any, params: Any) -> Any:
+    """The factored point of a quotient at these parameters."""
+    if not callable(getattr(space, "at", None)):
+        raise FunctionSpaceError(
+            f"`{call}` needs space= a quotient, got {type(space).__name__}; `quotax.quotient(...)` makes one, and no "
+            f"space means the Euclidean metric on all parameters."
+        )
+    return space.at(params)
