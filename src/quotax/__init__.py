@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
+    from quotax.data_symmetry import EquivariantMaps, Representation, equivariant_maps
     from quotax.declare import (
         Architecture,
         Brought,
@@ -83,6 +84,7 @@ _NAMES = {
     "artifacts": "Certificate Witness",
     "catalogue": "",
     "checkpoints": "",
+    "data_symmetry": "EquivariantMaps Representation equivariant_maps",
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
@@ -111,6 +113,7 @@ __all__ = [
     "ConvergenceError",
     "Diagonal",
     "DomainError",
+    "EquivariantMaps",
     "FunctionSpaceError",
     "GeometryError",
     "InvarianceError",
@@ -128,6 +131,7 @@ __all__ = [
     "PositiveScalar",
     "QuotaxError",
     "QuotientSpace",
+    "Representation",
     "SharpnessError",
     "SignFlip",
     "Symmetry",
@@ -145,6 +149,7 @@ __all__ = [
     "compare",
     "coverage",
     "derive",
+    "equivariant_maps",
     "from_equinox",
     "from_flax",
     "from_function",
