@@ -81,7 +81,15 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
         "README.md",
         *(
             pytest.param(f"docs/{name}.md", marks=pytest.mark.slow)
-            for name in ("files", "geometry", "quantisation", "sharpness", "your_model")
+            for name in (
+                "data_symmetry",
+                "files",
+                "function_space",
+                "geometry",
+                "quantisation",
+                "sharpness",
+                "your_model",
+            )
         ),
     ],
 )

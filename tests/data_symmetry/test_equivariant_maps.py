@@ -60,7 +60,7 @@ def test_rotations_of_the_plane_are_the_complex_numbers():
     plane = R.rotations(2)
     maps = qx.equivariant_maps(plane, plane)
     a, b = sympy.symbols("c0 c1")
-    assert maps.expression() == sympy.Matrix([[b, -a], [a, b]])
+    assert maps.expression() == sympy.Matrix([[a, b], [-b, a]])
     mirrored = R.rotations(2, reflections=True)
     assert qx.equivariant_maps(mirrored, mirrored).dim == 1
 
@@ -171,6 +171,35 @@ def test_layers_are_equivariant_and_differentiable():
     assert slope.shape == (maps.dim,)
     assert maps.init(jax.random.key(0), jnp.float32).dtype == jnp.float32
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(maps)).basis, maps.basis)
+
+
+def test_elements_are_listed_and_flow():
+    assert len(R.permutations(4).elements()) == 24
+    assert len(R.quarter_turns(3, reflections=True).elements()) == 8
+    third = R({"turn": [[0, -1], [1, -1]]})
+    np.testing.assert_allclose(sum((third + third.trivial).elements()), np.diag([0, 0, 3]), atol=1e-12)
+    turn = R.rotations(2).element("turn 0 1 of 2", np.pi / 2)
+    np.testing.assert_allclose(turn, [[0, -1], [1, 0]], atol=1e-12)
+    np.testing.assert_array_equal(third.element("turn"), [[0, -1], [1, -1]])
+    with pytest.raises(qx.SymmetryError, match=r"R has infinitesimal generators \(turn 0 1 of 3, turn 1 2 of 3\)"):
+        V.elements()
+    with pytest.raises(qx.SymmetryError, match="more than most=10 elements, or infinitely many"):
+        R({"shear": [[1, 1], [0, 1]]}).elements(10)
+
+
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1000))
+def test_an_augmented_loss_has_the_induced_symmetry(seed):
+    """f(W g^-1, g x) = f(W, x), hence the loss averaged over all g x does not change when W becomes W h^-1."""
+    group = R.quarter_turns(2, reflections=True).elements()
+    rng = np.random.default_rng(seed)
+    x, y, W, a = (jnp.asarray(rng.standard_normal(s)) for s in ((5, 4), (5,), (3, 4), (3,)))
+    loss = lambda W, x: jnp.mean((jnp.tanh(x @ W.T) @ a - y) ** 2)
+    augmented = lambda W: sum(loss(W, x @ g.T) for g in group) / len(group)
+    h = group[seed % 8]
+    np.testing.assert_allclose(augmented(W @ h.T), augmented(W), rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(augmented)(W @ h.T), jax.grad(augmented)(W) @ h.T, atol=1e-12)
+    assert abs(loss(W @ group[1].T, x) - loss(W, x)) > 1e-8  # without the average there is no such symmetry
 
 
 def test_maps_of_sums_are_sums_of_maps():

@@ -63,6 +63,7 @@ def commutant(into: Word, out: Word, names: Names) -> Block:
             )
         basis = basis @ _solutions(_defect(into, out, name, infinitesimal, basis))
         small(basis.data)
+    basis = _ordered(basis)
     for name, infinitesimal in [*((name, False) for name in names[0]), *((name, True) for name in names[1])]:
         defect = _defect(into, out, name, infinitesimal, basis)
         if defect.count_nonzero():
@@ -111,10 +112,8 @@ def _joined(rows: int, columns: int, orders: list[tuple[np.ndarray, np.ndarray]]
     alive = np.flatnonzero(first != second)
     least = np.minimum(first[alive], second[alive])
     sign = np.where(first[alive] == least, 1, -1)
-    _, begin, index = np.unique(least, return_index=True, return_inverse=True)
-    sign = sign * sign[begin][index]  # a map begins with 1
-    order = np.argsort(np.argsort(begin))  # maps in the order of their first entries
-    return csr_array((sign.astype(np.int64), (alive, order[index])), (count, len(begin)))
+    components, index = np.unique(least, return_inverse=True)
+    return csr_array((sign.astype(np.int64), (alive, index)), (count, len(components)))
 
 
 def _defect(into: Word, out: Word, name: str, infinitesimal: bool, basis: Any) -> Any:
@@ -150,6 +149,16 @@ def _solutions(equations: Any) -> Any:
     where, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
     small(values)
     return csr_array((np.array(values, np.int64), (where, columns)), (unknown, len(free)))
+
+
+def _ordered(basis: Any) -> Any:
+    """The same maps in the order of their first entries, which are positive."""
+    found = basis.tocsc()
+    found.eliminate_zeros()
+    found.sort_indices()
+    first = found.indptr[:-1]
+    order = np.argsort(found.indices[first], kind="stable")
+    return (found * np.sign(found.data[first])[None, :]).tocsc()[:, order].tocsr()
 
 
 def _distinct(equations: Any) -> list[list[int]]:

@@ -208,6 +208,41 @@ class Representation:
             blocks.append(sympy.Matrix(numerators.toarray().tolist()) / denominator)
         return sympy.diag(*blocks)
 
+    def element(self, name: str, time: float = 1.0) -> np.ndarray:
+        """The group element of a generator in floats: its matrix, or `exp(time A)` of one of the Lie algebra."""
+        matrix = np.array(self.matrix(name).tolist(), float)
+        if name in self.names[0]:
+            return matrix
+        from scipy.linalg import expm
+
+        return np.asarray(expm(float(time) * matrix))
+
+    def elements(self, most: int = 6000) -> np.ndarray:
+        """All matrices of a finite group in floats, the identity first: what data are augmented by.
+
+        Of more than `most`, or of a continuous group, there are none.
+        """
+        if not self.finite:
+            raise SymmetryError(
+                f"`Representation.elements`: {self} has infinitesimal generators ({', '.join(self.names[1])}), and its "
+                f"elements cannot be listed; `element(name, time)` is one."
+            )
+        generators = [np.array(self.matrix(name).tolist(), float) for name in self.names[0]]
+        found = [np.eye(self.dim)]
+        known, reached = {_key(found[0])}, 0
+        while reached < len(found):
+            for matrix in generators:
+                new = matrix @ found[reached]
+                if _key(new) not in known:
+                    if len(found) == most:
+                        raise SymmetryError(
+                            f"`Representation.elements`: {self} has more than most={most} elements, or infinitely many."
+                        )
+                    known.add(_key(new))
+                    found.append(new)
+            reached += 1
+        return np.stack(found)
+
     def __str__(self) -> str:
         """For example `V*V + V`."""
         words = ["*".join(atom.name for atom in word) or "1" for word in self.summands]
@@ -262,6 +297,11 @@ def generator(word: Word, name: str, infinitesimal: bool) -> tuple[Any, int]:
         total = left + kronecker(unit(total.shape[0]), numerators * (common // own))
         denominator = common
     return total, denominator
+
+
+def _key(matrix: np.ndarray) -> bytes:
+    """Matrices that differ by rounding are one: elements of a finite group are far from one another."""
+    return (np.round(matrix, 6) + 0.0).tobytes()
 
 
 def _inverse(name: str, key: str, matrix: ExactMatrix) -> ExactMatrix:
