@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from quotax.errors import ArchitectureError, FunctionSpaceError, ParameterError
+from quotax.errors import FunctionSpaceError, ParameterError
 
 Arrays = tuple[jax.Array, ...]
 
@@ -29,7 +29,12 @@ def finite_params(call: str, net: Any, params: Any) -> Any:
         name = f"params{jax.tree_util.keystr(path)}"
         if isinstance(leaf, Tracer):
             raise ParameterError(f"`{call}` compiles its own programs: call it outside of jit, grad and vmap.")
-        array = jnp.asarray(leaf)
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"`{call}` needs arrays, and {name} is {leaf!r}; a model that was brought has its own in `.parameters`."
+            ) from None
         if not jnp.issubdtype(array.dtype, jnp.floating):
             raise ParameterError(f"`{call}` differentiates by every parameter, and {name} is {array.dtype}.")
         bad = int((~np.isfinite(np.asarray(array))).sum())
@@ -70,7 +75,9 @@ def one_output(call: str, name: str, net: Any, params: Any, inputs: Arrays) -> j
     one = tuple(jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in inputs)
     try:
         out = jax.eval_shape(net, params, *one)
-    except (ArchitectureError, TypeError) as error:
+    except ParameterError:
+        raise
+    except (TypeError, ValueError) as error:
         shapes = ", ".join(str(array.shape) for array in inputs)
         raise FunctionSpaceError(
             f"`{call}` calls the network on one example after another, along the first axis of {name} "

@@ -20,6 +20,8 @@ from quotax.function_space.jacobian import Jacobian
 
 WRITTEN = 2**25
 """Rows of so many numbers in all are written out."""
+_HALF = 4 * float(np.finfo(float).eps) ** 0.5
+"""Half of the digits of float64: the damping is the square."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,17 @@ class RowSpace:
 
     @property
     def cutoff(self) -> float:
-        """Singular values below this share of the largest count as zero."""
+        """Singular values below this share of the largest are not worth a step.
+
+        Rows are exact to `eps`, their products too; what is computed here is computed in float64.
+        """
         eps = self.jacobian.eps
-        return 4 * eps**0.5 if self.written else 4 * (self.jacobian.rows * eps) ** 0.5
+        return max(16 * eps, _HALF) if self.written else 4 * eps**0.5
+
+    @property
+    def floor(self) -> float:
+        """Singular values below this share count as zero: the directions of larger ones are exact to as much."""
+        return 4 * self.jacobian.eps ** (0.5 if self.written else 0.25)
 
     @functools.cached_property
     def rows(self) -> np.ndarray:
@@ -101,7 +111,7 @@ class RowSpace:
     def rank(self) -> int:
         """Its dimension."""
         values = self.factors[1]
-        return int(np.sum(values > self.cutoff * values[0])) if values[0] > 0 else 0
+        return int(np.sum(values > self.floor * values[0])) if values[0] > 0 else 0
 
     @property
     def damping(self) -> float:
@@ -125,6 +135,13 @@ class RowSpace:
 
     def angles(self, other: RowSpace) -> np.ndarray:
         """Principal angles, ascending: cosines are the singular values of `V^T V'` of orthonormal bases."""
+        if not min(self.rank, other.rank):
+            return np.zeros(0)
+        if self.written and other.written:
+            from scipy.linalg import subspace_angles
+
+            bases = (space._decomposed[2][: space.rank].T for space in (self, other))
+            return np.sort(subspace_angles(*bases))
         left, right = self._reduced, other._reduced
         cosines = np.linalg.svd(left.T @ self.products(other) @ right, compute_uv=False)
         return np.arccos(np.clip(cosines, 0, 1))
@@ -144,8 +161,8 @@ class RowSpace:
             shared = self.products(other) @ other._reduced
             squares, left = np.linalg.eigh(self.jacobian.gram(point=self.point, horizontal=True) - shared @ shared.T)
             values = np.sqrt(np.maximum(squares, 0))
-        parts, seen = left.T @ effect, values > self.cutoff * self.factors[1][0]
-        if np.linalg.norm(parts[~seen]) > 1e3 * self.cutoff * np.linalg.norm(effect):
+        parts, seen = left.T @ effect, values > self.floor * self.factors[1][0]
+        if np.linalg.norm(parts[~seen]) > 1e2 * self.floor * np.linalg.norm(effect):
             return float("inf")
         return float(np.linalg.norm(parts[seen] / values[seen]))
 

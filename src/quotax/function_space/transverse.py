@@ -51,7 +51,7 @@ class Transversality:
         train_losses: the same of the training loss.
         status: `"converged"`, or `"budget"`: more iterations may shorten the step or lower the loss.
         iterations: spent.
-        cutoff: what counts as zero, relative to the largest singular value.
+        floor: what counts as zero, relative to the largest singular value.
     """
 
     angles: np.ndarray
@@ -66,12 +66,12 @@ class Transversality:
     train_losses: tuple[float, float, float]
     status: str
     iterations: int
-    cutoff: float
+    floor: float
 
     @property
     def transversal(self) -> bool:
         """Whether the row spaces share no direction, to the digits that are resolved."""
-        return bool(self.angles.size == 0 or self.angles[0] > 10 * self.cutoff)
+        return bool(self.angles.size == 0 or self.angles[0] > 10 * self.floor)
 
     def __str__(self) -> str:
         """Three readable lines."""
@@ -140,7 +140,7 @@ def transversality(
         train_losses=along(here, goal),
         status=status,
         iterations=spent,
-        cutoff=max(here.cutoff, there.cutoff),
+        floor=max(here.floor, there.floor),
     )
 
 
