@@ -3,7 +3,7 @@
     python examples/symmetric_data.py            about a minute
     python examples/symmetric_data.py --quick    a few seconds
 
-Every statement is proved by one call or printed as predicted beside measured; a figure is saved beside this script
+Every statement is proved by one call or printed as predicted beside measured; a figure is saved in `docs/assets`
 (`--figures DIR` puts it elsewhere).
 """
 
@@ -27,6 +27,8 @@ def loss(p, target):
     outputs = jnp.tanh(p["data"] @ p["W1"].T + p["b1"]) @ p["W2"].T
     return jnp.mean((outputs - target) ** 2)
 
+
+ASSETS = Path(__file__).parents[1] / "docs" / "assets"
 
 Row = tuple[str, float, float]
 """What, predicted, measured."""
@@ -180,7 +182,7 @@ def figure(curves: dict[str, np.ndarray], folder: Path) -> None:
 def main(arguments: list[str] | None = None) -> tuple[list[str], list[Row]]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few seconds, smaller")
-    parser.add_argument("--figures", type=Path, default=Path(__file__).parent, help="where the figure is saved")
+    parser.add_argument("--figures", type=Path, default=ASSETS, help="where the figure is saved")
     options = parser.parse_args(arguments)
     with jax.enable_x64(True):
         proofs = lemma()

@@ -3,7 +3,7 @@
     python examples/what_training_sees.py            about five minutes on two free cores
     python examples/what_training_sees.py --quick    a few seconds, smaller
 
-Two parts, and two figures beside this script (`--figures DIR` puts them elsewhere):
+Two parts, and two figures in `docs/assets` (`--figures DIR` puts them elsewhere):
 
 1. The tangent kernel predicts e^(-lambda t) for every error mode. Networks of growing width are trained on handwritten
    digits. With outputs scaled by 1/sqrt(width) the prediction gets better with width; with 1/width (where features
@@ -26,6 +26,8 @@ import optax
 from sklearn.datasets import load_digits
 
 import quotax as qx
+
+ASSETS = Path(__file__).parents[1] / "docs" / "assets"
 
 
 def digits(count: int, classes: int, key: int, coarse: bool = False) -> tuple[jax.Array, jax.Array]:
@@ -238,7 +240,7 @@ def figures(modes: dict[tuple[float, int], dict[str, Any]], table: dict[str, np.
 def main(arguments: list[str] | None = None) -> tuple[dict[tuple[float, int], dict[str, Any]], dict[str, np.ndarray]]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few seconds, smaller")
-    parser.add_argument("--figures", type=Path, default=Path(__file__).parent, help="where figures are saved")
+    parser.add_argument("--figures", type=Path, default=ASSETS, help="where figures are saved")
     options = parser.parse_args(arguments)
     with jax.enable_x64(True):
         modes, table = error_modes(options.quick), minima(options.quick)

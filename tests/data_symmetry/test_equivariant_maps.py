@@ -131,7 +131,7 @@ signed = st.permutations(range(4)).flatmap(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(first=signed, second=signed)
 def test_groups_of_signed_permutations_are_counted_by_characters(first, second):
     rep = R({"a": first, "b": second})
@@ -143,7 +143,7 @@ def test_groups_of_signed_permutations_are_counted_by_characters(first, second):
         np.testing.assert_allclose(found, a @ b, atol=1e-9)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 1000))
 def test_the_nearest_equivariant_map_is_the_average_over_the_group(seed):
     rep = R.quarter_turns(3, reflections=True)
@@ -212,13 +212,14 @@ def test_maps_of_sums_are_sums_of_maps():
 
 
 def test_large_pictures_cost_little():
-    shift = R.shifts(28, 28)
-    maps = qx.equivariant_maps(shift, shift)
-    assert maps.dim == 784
-    with pytest.raises(qx.SymmetryError, match=r"`maps.basis` would have 784 maps of \(784, 784\)"):
+    shift = R.shifts(16, 16)
+    maps = qx.equivariant_maps(shift, 5 * shift)
+    assert maps.dim == 1280
+    with pytest.raises(qx.SymmetryError, match=r"`maps.basis` would have 1280 maps of \(1280, 256\)"):
         maps.basis  # noqa: B018
 
 
+HUGE = R({"shear": [[1, 10**11], [0, 1]]})
 BAD = {
     "nothing": (lambda: R(), "needs generators"),
     "rows": (lambda: R({"a": [[1, 2]]}), "the generator 'a' has rows of lengths \\[2\\]: it must be square"),
@@ -241,6 +242,7 @@ BAD = {
     "generator": (lambda: V.matrix("q"), "no generator is called 'q'; there are turn 0 1 of 3, turn 1 2 of 3"),
     "entries": (lambda: qx.equivariant_maps(P**7, P**7), "16,384 x 16,384 entries, more than"),
     "unknown": (lambda: qx.equivariant_maps(LORENTZ**3, LORENTZ**3), "4,096 unknown numbers .* more than 3,000"),
+    "large": (lambda: qx.equivariant_maps(HUGE**3, HUGE), "whole numbers of 74 bits may arise, more than 62"),
     "coefficients": (lambda: qx.equivariant_maps(P, P).matrix([1.0]), "takes 2 coefficients, .* got \\(1,\\)"),
     "vectors": (
         lambda: qx.equivariant_maps(P, P)([1.0, 2.0], np.ones(3)),

@@ -15,8 +15,8 @@ import numpy as np
 from quotax.data_symmetry.exact_matrices import ExactMatrix
 from quotax.data_symmetry.representation import Declared, Representation
 
-MOST = 6000
-"""Groups of more elements are not listed."""
+MOST = {True: 6000, False: 600}
+"""Groups of more elements are not listed: of orders with signs, and of other matrices, which are slower to multiply."""
 
 
 class Elements(Protocol):
@@ -95,13 +95,14 @@ def counted(rep_in: Representation, rep_out: Representation) -> tuple[int, int] 
     kinds = [_elements(atom) for atom in atoms]
     key = lambda elements: tuple(kind.key(element) for kind, element in zip(kinds, elements, strict=True))
     start = [kind.start() for kind in kinds]
+    most = MOST[all(isinstance(kind, _Orders) for kind in kinds)]
     known, rows, reached = {key(start)}, [_traces(kinds, start)], [start]
     while reached:
         element = reached.pop()
         for name in rep_in.names[0]:
             new = [kind.times(name, part) for kind, part in zip(kinds, element, strict=True)]
             if key(new) not in known:
-                if len(known) == MOST:
+                if len(known) == most:
                     return None
                 known.add(key(new))
                 rows.append(_traces(kinds, new))

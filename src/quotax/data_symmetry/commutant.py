@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.data_symmetry.exact_matrices import kronecker, small, unit
+from quotax.data_symmetry.exact_matrices import kronecker, multiple, product, small, unit
 from quotax.data_symmetry.representation import Word, generator, length
 from quotax.errors import SymmetryError
 
@@ -61,8 +61,7 @@ def commutant(into: Word, out: Word, names: Names) -> Block:
                 f"{_shown(out)} are left when the equations of {name!r} are to be solved, more than {UNKNOWN:,}: "
                 f"lower tensor powers are within reach."
             )
-        basis = basis @ _solutions(_defect(into, out, name, infinitesimal, basis))
-        small(basis.data)
+        basis = product(basis, _solutions(_defect(into, out, name, infinitesimal, basis)))
     basis = _ordered(basis)
     for name, infinitesimal in [*((name, False) for name in names[0]), *((name, True) for name in names[1])]:
         defect = _defect(into, out, name, infinitesimal, basis)
@@ -119,11 +118,8 @@ def _joined(rows: int, columns: int, orders: list[tuple[np.ndarray, np.ndarray]]
 def _defect(into: Word, out: Word, name: str, infinitesimal: bool, basis: Any) -> Any:
     """`rho_out X - X rho_in` for every map of a basis, times both denominators."""
     (left, below), (right, under) = generator(out, name, infinitesimal), generator(into, name, infinitesimal)
-    found = (
-        kronecker(left * under, unit(right.shape[0])) @ basis - kronecker(unit(left.shape[0]), right.T * below) @ basis
-    )
-    small(found.data)
-    return found
+    moved = product(kronecker(multiple(left, under), unit(right.shape[0])), basis)
+    return moved - product(kronecker(unit(left.shape[0]), multiple(right.T.tocsr(), below)), basis)
 
 
 def _solutions(equations: Any) -> Any:

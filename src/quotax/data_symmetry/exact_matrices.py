@@ -121,7 +121,21 @@ def kronecker(left: Any, right: Any) -> Any:
     """The tensor product of sparse whole-number matrices; SciPy makes floats of one that is zero."""
     from scipy.sparse import kron
 
+    _bounded(_largest(left) * _largest(right))
     return kron(left, right, format="csr").astype(np.int64)
+
+
+def product(left: Any, right: Any) -> Any:
+    """The product of sparse whole-number matrices."""
+    rows = int(np.diff(left.indptr).max(initial=0))
+    _bounded(_largest(left) * _largest(right) * rows)
+    return left @ right
+
+
+def multiple(matrix: Any, factor: int) -> Any:
+    """A sparse whole-number matrix times a number."""
+    _bounded(_largest(matrix) * abs(factor))
+    return matrix * factor
 
 
 def unit(size: int) -> Any:
@@ -133,6 +147,16 @@ def unit(size: int) -> Any:
 
 def small(values: Any) -> None:
     """Refuse whole numbers that products in 64 bits might not hold."""
-    largest = max((abs(int(v)) for v in np.ravel(np.asarray(values, object))), default=0)
+    _bounded(max((abs(int(v)) for v in np.ravel(np.asarray(values, object))), default=0))
+
+
+def _largest(matrix: Any) -> int:
+    return int(np.abs(matrix.data).max(initial=0))
+
+
+def _bounded(largest: int) -> None:
     if largest >= LARGEST:
-        raise SymmetryError(f"`quotax.equivariant_maps`: a number of {largest.bit_length()} bits is too large.")
+        raise SymmetryError(
+            f"`quotax.equivariant_maps`: whole numbers of {largest.bit_length()} bits may arise, more than 62: "
+            f"generators with smaller numerators and denominators, or lower tensor powers, are within reach."
+        )

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.data_symmetry.exact_matrices import ExactMatrix, exact, kronecker, unit
+from quotax.data_symmetry.exact_matrices import ExactMatrix, exact, kronecker, multiple, unit
 from quotax.errors import SymmetryError
 
 Generators = tuple[tuple[str, ExactMatrix], ...]
@@ -293,8 +293,8 @@ def generator(word: Word, name: str, infinitesimal: bool) -> tuple[Any, int]:
     total, denominator = csr_array((1, 1), dtype=np.int64), 1
     for numerators, own in map(whole, parts):
         common = math.lcm(denominator, own)
-        left = kronecker(total * (common // denominator), unit(numerators.shape[0]))
-        total = left + kronecker(unit(total.shape[0]), numerators * (common // own))
+        left = kronecker(multiple(total, common // denominator), unit(numerators.shape[0]))
+        total = left + kronecker(unit(total.shape[0]), multiple(numerators, common // own))
         denominator = common
     return total, denominator
 

@@ -135,8 +135,7 @@ class Jacobian:
                 top = first * self.outputs_each
                 found[top : top + each * self.outputs_each, start : start + step] = np.asarray(block)
         if other is None:
-            upper = np.triu(found)
-            found = upper + np.triu(upper, 1).T
+            _mirror(found)
         return found
 
     # --- sizes
@@ -175,6 +174,15 @@ class Jacobian:
     @property
     def _programs(self) -> _Programs:
         return beside(self.net, "jacobian", _Programs)
+
+
+def _mirror(matrix: np.ndarray, step: int = 1024) -> None:
+    """Make a matrix symmetric whose upper half is known, in place."""
+    for start in range(0, len(matrix), step):
+        stop = start + step
+        block = np.triu(matrix[start:stop, start:stop])
+        matrix[start:stop, start:stop] = block + np.triu(block, 1).T
+        matrix[stop:, start:stop] = matrix[start:stop, stop:].T
 
 
 def _numbers(jaxpr: Any) -> int:
