@@ -211,6 +211,19 @@ def test_maps_of_sums_are_sums_of_maps():
     )
 
 
+def test_groups_act_together():
+    perm, turn = R.together(R.permutations(4), V)
+    points = perm * turn
+    maps = qx.equivariant_maps(points, points)
+    np.testing.assert_array_equal(maps.basis[0] + maps.basis[1], np.kron(np.ones((4, 4)), np.eye(3)))
+    assert maps.dim == 2
+    assert qx.equivariant_maps(points**2, turn).dim == 2 * qx.equivariant_maps(V**2, V).dim
+    flip, third = R.together(R({"flip": [1, 0]}), R({"third": [1, 2, 0]}))
+    found = qx.equivariant_maps(flip * third + third, flip * third)
+    assert (found.dim, found.order) == (2 * 3 + 3, 6)
+    assert found.by_characters == found.dim
+
+
 def test_large_pictures_cost_little():
     shift = R.shifts(16, 16)
     maps = qx.equivariant_maps(shift, 5 * shift)
@@ -239,6 +252,7 @@ BAD = {
     "size": (lambda: R.permutations(0), "needs n to be a whole number, at least 1, got 0"),
     "sides": (lambda: R.shifts(), "needs the sides of the grid"),
     "signs": (lambda: R.rotations(2, negative=3), "needs negative= 0 to 2, got 3"),
+    "together": (lambda: R.together(P, P), "and 'cycle of 4' is a generator of two of them"),
     "generator": (lambda: V.matrix("q"), "no generator is called 'q'; there are turn 0 1 of 3, turn 1 2 of 3"),
     "entries": (lambda: qx.equivariant_maps(P**7, P**7), "16,384 x 16,384 entries, more than"),
     "unknown": (lambda: qx.equivariant_maps(LORENTZ**3, LORENTZ**3), "4,096 unknown numbers .* more than 3,000"),

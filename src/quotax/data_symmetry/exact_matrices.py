@@ -82,6 +82,11 @@ class ExactMatrix:
         return ExactMatrix(self.size, tuple((i, j, Fraction(int(v.p), int(v.q))) for i, j, v in pairs if v != 0))
 
 
+def unit_matrix(size: int) -> ExactMatrix:
+    """The identity."""
+    return ExactMatrix(size, tuple((i, i, Fraction(1)) for i in range(size)))
+
+
 def exact(value: Any, refuse: Callable[[str], Exception]) -> ExactMatrix:
     """A square matrix of rational numbers, or a list of numbers that says where each index goes."""
     rows = value.tolist() if hasattr(value, "tolist") else value

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.data_symmetry.exact_matrices import ExactMatrix, exact, kronecker, multiple, unit
+from quotax.data_symmetry.exact_matrices import ExactMatrix, exact, kronecker, multiple, unit, unit_matrix
 from quotax.errors import SymmetryError
 
 Generators = tuple[tuple[str, ExactMatrix], ...]
@@ -149,6 +149,43 @@ class Representation:
 
     # --- made of others
 
+    @classmethod
+    def together(cls, *reps: Representation) -> tuple[Representation, ...]:
+        """The same representations as ones of the product of their groups, in which each group leaves the others alone.
+
+        >>> P, V = Representation.together(Representation.permutations(5), Representation.rotations(3))
+        >>> points = P * V  # five points of space, in any order
+        >>> points.dim, len(points.names[0]), len(points.names[1])
+        (15, 2, 2)
+        """
+        for rep in reps:
+            if not isinstance(rep, Representation):
+                raise SymmetryError(f"`Representation.together` takes representations, got {rep!r}.")
+        every = [name for rep in reps for kind in rep.names for name in kind]
+        for name in every:
+            if every.count(name) > 1:
+                raise SymmetryError(
+                    f"`Representation.together` takes representations of different groups, and {name!r} is a generator "
+                    f"of two of them."
+                )
+        names = (
+            tuple(sorted(name for rep in reps for name in rep.names[0])),
+            tuple(sorted(name for rep in reps for name in rep.names[1])),
+        )
+
+        def extended(atom: Declared) -> Declared:
+            still, nothing = unit_matrix(atom.size), ExactMatrix(atom.size, ())
+            finite, lie = dict(atom.finite), dict(atom.infinitesimal)
+            return Declared(
+                atom.name,
+                atom.size,
+                tuple((name, finite.get(name, still)) for name in names[0]),
+                tuple((name, lie.get(name, nothing)) for name in names[1]),
+            )
+
+        words = (tuple(tuple(map(extended, word)) for word in rep.summands) for rep in reps)
+        return tuple(_made(summands, names) for summands in words)
+
     @property
     def trivial(self) -> Representation:
         """The group acting on one number, which it does not change."""
@@ -254,13 +291,17 @@ class Representation:
         return f"Representation {self} of dimension {self.dim} ({', '.join((*self.names[0], *self.names[1]))})"
 
     def _made(self, summands: tuple[Word, ...]) -> Representation:
-        made = object.__new__(Representation)
-        object.__setattr__(made, "summands", summands)
-        object.__setattr__(made, "names", self.names)
-        return made
+        return _made(summands, self.names)
 
     def _of_one_group(self, other: Representation, call: str) -> None:
         one_group(f"Representation {call} Representation", self, other)
+
+
+def _made(summands: tuple[Word, ...], names: tuple[tuple[str, ...], tuple[str, ...]]) -> Representation:
+    made = object.__new__(Representation)
+    object.__setattr__(made, "summands", summands)
+    object.__setattr__(made, "names", names)
+    return made
 
 
 def one_group(call: str, left: Representation, right: Representation) -> None:
