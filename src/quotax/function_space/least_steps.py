@@ -38,7 +38,7 @@ def least_step(start: RowSpace, target: np.ndarray, budget: int) -> tuple[np.nda
     damping, spent, eps = 0.1 * largest, 0, start.jacobian.eps
     while True:
         value, before, radius = _value(residual, step, damping), spent, np.inf
-        enough = 1e2 * eps if damping <= start.damping else 1e-5
+        enough = max(1e2 * eps, 1e-9) if damping <= start.damping else 1e-5
         while True:
             change, expected, length = _newton(here, residual, step, damping, radius)
             if expected <= enough * value:

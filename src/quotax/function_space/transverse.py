@@ -90,7 +90,7 @@ class Transversality:
 
 @one_thread
 def transversality(
-    net: Callable[..., Any], params: Any, train: Any, test: Any, space: Any = None, *, iterations: int = 100
+    net: Callable[..., Any], params: Any, train: Any, test: Any, space: Any = None, *, iterations: int = 200
 ) -> Transversality:
     """How training and test examples lie to one another at these parameters, and how far the test minimum is.
 
