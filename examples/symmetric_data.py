@@ -20,12 +20,23 @@ from sklearn.datasets import load_digits
 
 import quotax as qx
 
+AXES: dict[str, Any] = {
+    "params": {"W1": "h x", "b1": "h", "W2": "y h"},
+    "inputs": {"data": "n x", "target": "n y"},
+}
 
-@qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h", "data": "n x"}, inputs={"target": "n y"})
-def loss(p, target):
-    """The squared loss, with the data among the parameters: so they can be moved together with the weights."""
-    outputs = jnp.tanh(p["data"] @ p["W1"].T + p["b1"]) @ p["W2"].T
-    return jnp.mean((outputs - target) ** 2)
+
+def squared(p: Any, data: Any, target: Any) -> Any:
+    return jnp.mean((jnp.tanh(data @ p["W1"].T + p["b1"]) @ p["W2"].T - target) ** 2)
+
+
+loss = qx.architecture(**AXES)(squared)
+
+
+@qx.architecture(**AXES)
+def slope(p, data, target):
+    """The gradient by the weights that read the data."""
+    return jax.grad(squared)(p, data, target)["W1"]
 
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
@@ -47,15 +58,21 @@ def show(rows: list[Row]) -> list[Row]:
 
 def lemma() -> list[str]:
     """Weights that read the data take back what was done to them, whatever the group: proved for every width."""
-    print("1. moving the data by g is moving W1 by its inverse: f(W1 g^-1, g x) = f(W1, x)")
+    print("1. moving the data by g is moving W1 by its inverse")
     found = []
     for group in (qx.GL("x"), qx.O("x"), qx.Permutation("x")):
-        induced = qx.Symmetry("induced", group, {"W1": "W1 @ inv(g)", "data": "data @ g.T"})
-        found.append(str(qx.verify(loss, induced).status))
-        print(f"   {group!s:<8} {found[-1]} for every width")
+        moved = {"W1": "W1 @ inv(g)", "data": "data @ g.T"}
+        # A gradient is a covector: paired with a velocity of W1, which moves as W1 does, it is a number.
+        for what, model, action, output in (
+            ("L(W1 g^-1, g x) = L(W1, x)", loss, moved, ""),
+            ("grad L(W1 g^-1, g x) = grad L(W1, x) g^T", slope, moved | {"probe": "probe @ inv(g)"}, "h x"),
+        ):
+            certificate = qx.verify_equivariance(model, qx.Symmetry("induced", group, action), output=output)
+            found.append(str(certificate.status))
+            print(f"   {group!s:<8} {what:<42} {certificate.status} for {certificate.scope}")
     twin = qx.Symmetry("twin", qx.GL("x"), {"W1": "W1 @ g.T", "data": "data @ g.T"})
-    found.append(str(qx.verify(loss, twin).status))
-    print(f"   the same with g^T in place of g^-1: {found[-1]} for GL(x)")
+    found.append(str(qx.verify_equivariance(loss, twin, output="").status))
+    print(f"   {'GL(x)':<8} {'L(W1 g^T, g x) = L(W1, x)':<42} {found[-1]}")
     return found
 
 
@@ -64,8 +81,8 @@ def averaged(elements: np.ndarray, data: jax.Array, target: jax.Array, weights: 
     share = jnp.full(len(elements), 1 / len(elements)) if weights is None else jnp.asarray(weights)
 
     def one(p: Any, g: jax.Array) -> jax.Array:
-        net = loss.at(x=data.shape[1], h=p["W1"].shape[0], y=target.shape[1], n=len(data))
-        return net(p | {"data": data @ g.T}, target)
+        net = loss.at(x=data.shape[1], h=p["W1"].shape[0], y=target.shape[1])
+        return net(p, data @ g.T, target)
 
     return jax.jit(lambda p: share @ jax.vmap(lambda g: one(p, g))(jnp.asarray(elements)))
 
@@ -78,8 +95,7 @@ def finite(quick: bool) -> list[Row]:
     rep = qx.Representation.quarter_turns(4, reflections=True)
     group = rep.elements()
     turns = qx.Representation.quarter_turns(4).elements()
-    net = loss.at(x=16, h=6, y=10, n=count)
-    start = {name: value for name, value in net.init(jax.random.key(0)).items() if name != "data"}
+    start = loss.at(x=16, h=6, y=10).init(jax.random.key(0))
     full, plain = (averaged(elements, data, target) for elements in (group, group[:1]))
     h = group[3]
     moved = start | {"W1": start["W1"] @ h.T}
@@ -120,8 +136,7 @@ def continuous(quick: bool) -> tuple[list[Row], dict[str, np.ndarray]]:
     rep = qx.Representation(infinitesimal={"turn": A}, name="F")
     rng = np.random.default_rng(0)
     data, target = jnp.asarray(rng.standard_normal((30, 9))), jnp.asarray(rng.standard_normal((30, 2)))
-    net = loss.at(x=9, h=6, y=2, n=30)
-    p = {name: value for name, value in net.init(jax.random.key(0)).items() if name != "data"}
+    p = loss.at(x=9, h=6, y=2).init(jax.random.key(0))
     field = -p["W1"] @ A  # the velocity of W1 exp(-t A)
     counts, slopes = np.array([1, 2, 4, 8, 16, 32, 64]), []
     for count in counts:

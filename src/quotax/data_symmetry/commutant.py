@@ -40,7 +40,7 @@ class Block:
         return self.basis.shape[1]
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=32)
 def commutant(into: Word, out: Word, names: Names) -> Block:
     """A basis of all maps that commute with the generators of these names."""
     rows, columns = length(out), length(into)

@@ -36,7 +36,7 @@ class EquivariantMaps:
         rep_out: what acts on outputs.
         dim: how many independent maps there are.
         by_characters: the same number counted by characters; None where the group is continuous, or large.
-        order: the number of group elements, where these were listed.
+        order: the number of group elements that act differently here, where these were listed.
     """
 
     rep_in: Representation
