@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         GL,
         ComplexScaling,
         Diagonal,
+        FixingCentred,
         O,
         OFixingOnes,
         PairScaling,
@@ -95,8 +96,8 @@ _NAMES = {
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "sharpness": "average_sharpness barrier compare gradient_norm horizontal profile sam sharpness spectrum trace",
-    "symmetry": "GL ComplexScaling Diagonal O OFixingOnes PairScaling Permutation PositiveDiagonal PositiveScalar "
-    "SignFlip Symmetry Translation",
+    "symmetry": "GL ComplexScaling Diagonal FixingCentred O OFixingOnes PairScaling Permutation PositiveDiagonal "
+    "PositiveScalar SignFlip Symmetry Translation",
 }
 """The rooms that the public names live in: a room is imported when one of its names is first asked for."""
 
@@ -114,6 +115,7 @@ __all__ = [
     "Diagonal",
     "DomainError",
     "EquivariantMaps",
+    "FixingCentred",
     "FunctionSpaceError",
     "GeometryError",
     "InvarianceError",

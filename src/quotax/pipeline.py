@@ -35,7 +35,7 @@ from quotax.derive import derive as derive_symmetries
 from quotax.derive import load as load_group
 from quotax.derive.candidates.polynomial_fields import Ansatz
 from quotax.errors import ArchitectureError, GeometryError, MetricWarning, SymmetryError
-from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable
+from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable, without_frame
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
 from quotax.symmetry import Action, Family, Symmetry
@@ -492,6 +492,7 @@ def quotient(
     families = _lowered(given, network)
     if whole is not None and not callable(metric):
         left_out |= unusable(families[len(given) - len(whole.discrete) :])
+        left_out |= {} if metric == "euclidean" else without_frame(families[: len(given) - len(whole.discrete)])
         families = [family for family in families if family.name not in left_out]
     used = [family.action.symmetry for family in families]
     certificates = list(verified) if verified is not None else [known.get(s) or verify(model, s) for s in used]

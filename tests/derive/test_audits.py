@@ -198,11 +198,12 @@ def test_rotations_that_fix_the_ones_are_a_family_although_the_model_has_a_root(
 
 
 def test_fields_without_a_family_are_kept_although_the_model_has_a_root():
-    """A (n + b) with 1^T n = 0: A + A w 1^T with b - w 1^T b, a group of matrices that has no name here."""
+    """A (n + b) with 1^T n = 1: A + q 1^T where q (1 + 1^T b) is what b takes back, which has no name here."""
 
     @qx.architecture(params={"W": "h x", "b": "h", "A": "y h"}, inputs={"x": "x"})
     def model(p, x):
-        return p["A"] @ (centred(p["W"] @ x, 0.1) + p["b"])
+        n = jnp.sqrt(1 + (p["W"] @ x) ** 2)
+        return p["A"] @ (n / jnp.sum(n) + p["b"])
 
     found = quiet(model)
     (family,) = found.unnamed
@@ -218,7 +219,7 @@ def test_an_audit_has_seconds_of_its_own(monkeypatch):
 
     @qx.architecture(params={"W": "h x", "b": "h", "A": "y h"}, inputs={"x": "x"})
     def model(p, x):
-        return p["A"] @ (centred(p["W"] @ x, 0.1) + p["b"])
+        return p["A"] @ (jax.nn.softmax(p["W"] @ x) + p["b"])
 
     found = quiet(model)
     (family,) = found.unnamed

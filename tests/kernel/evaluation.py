@@ -296,7 +296,7 @@ def element_values(element, atoms, sizes, rng):
     """A random group element: the values of its atoms by number, those that its relations speak of too."""
     numbers = {
         name: a.number
-        for name in ("g", "inv(g)", "re g", "im g", "1/|g|^2", "g of pairs")
+        for name in ("g", "inv(g)", "re g", "im g", "1/|g|^2", "g of pairs", "w of g", "w of inv(g)")
         if (a := atoms._known.get(name))
     }
     if "g" not in numbers:
@@ -330,6 +330,11 @@ def element_values(element, atoms, sizes, rng):
             frame = np.linalg.svd(np.ones((1, size)))[2][1:]
             h = np.linalg.qr(rng.normal(size=(*lead, size - 1, size - 1)))[0]
             g = frame.T @ h @ frame + np.full((size, size), 1 / size)
+        case "centred":
+            w = rng.normal(size=shape[:-1])
+            v = -w / (1 + w.sum(-1, keepdims=True))
+            g = np.eye(size) + w[..., None]
+            out |= {numbers[name]: x for name, x in (("w of g", w), ("w of inv(g)", v)) if name in numbers}
         case "general":
             g = rng.normal(size=shape) + 2 * np.eye(size)
         case "complex":

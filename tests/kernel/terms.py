@@ -162,6 +162,7 @@ ELEMENTS = {
     "orthogonal": Element("orthogonal", None, H), "orthogonal for each": Element("orthogonal", K, H),
     "fixing": Element("fixing", None, H), "fixing for each": Element("fixing", K, H),
     "permutation": Element("permutation", None, H), "permutation for each": Element("permutation", K, H),
+    "centred": Element("centred", None, H), "centred for each": Element("centred", K, H),
     "complex": Element("complex", None, DOUBLE), "complex halves": Element("complex", K, DOUBLE, "halves"),
     "paired": Element("paired", None, DOUBLE), "paired halves": Element("paired", K, DOUBLE, "halves"),
     "positive": Element("positive", None, H), "sign": Element("sign", None, H), "nonzero": Element("nonzero", K, H),

@@ -162,6 +162,10 @@ def entries(world, choose):
         real, imaginary, norm = (atoms._known[k].number for k in ("re g", "im g", "1/|g|^2"))
         powers = [(imaginary, choose([2, 3, 4])), (norm, choose([1, 2])), (real, choose([1, 2]))]
         factors = [Factor(atom, place, power) for atom, power in powers]
+    if element.kind == "centred" and choose([True, True, False]):
+        w, v = (atoms._known[k].number for k in ("w of g", "w of inv(g)"))
+        places = ((*copies, choose(ends)), (*copies, choose(ends)))
+        factors = [Factor(w, places[0], choose([1, 2])), Factor(v, places[1], 1)]
     target = [a for a in world.given if a.slots == (size,) and a.sign == "real"]
     if target:
         factors.append(Factor(target[0].number, (choose(ends),), 1))

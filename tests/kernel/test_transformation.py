@@ -67,7 +67,7 @@ def entry(atom, *at, power=1):
     return (Factor(atom.number, at, power),)
 
 
-@pytest.mark.parametrize("kind", ["permutation", "orthogonal", "fixing", "general"])
+@pytest.mark.parametrize("kind", ["permutation", "orthogonal", "fixing", "centred", "general"])
 def test_a_law_applied(kind):
     """`c s_i sum_k g_ik P_kj + sigma` for polynomials with sums of their own, which the words must not capture."""
     world = World(kind)

@@ -20,6 +20,9 @@ ROWS = {  # its arguments, the dimension of one copy on an axis of four, and whe
     qx.GL: (["h"], 16, lambda g: np.all(np.abs(np.linalg.det(g)) > 1e-9)),
     qx.O: (["h"], 6, ORTHOGONAL),
     qx.OFixingOnes: (["h"], 3, lambda g: ORTHOGONAL(g) and np.allclose(g.sum(-1), 1)),
+    qx.FixingCentred: (
+        ["h"], 4, lambda g: np.allclose(np.diff(g - np.eye(g.shape[-1])), 0) and np.all(np.linalg.det(g) > 0)
+    ),
     qx.PositiveDiagonal: (["h"], 4, lambda g: np.all(g > 0)),
     qx.Diagonal: (["h"], 4, lambda g: np.all(g != 0)),
     qx.Translation: (["h"], 4, lambda g: True),

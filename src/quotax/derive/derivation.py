@@ -23,11 +23,13 @@ from quotax.derive.points.vector_fields import dimensions
 from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
 from quotax.symmetry import Action, Symmetry
 from quotax.telling import Budget
+from quotax.threads import one_thread
 
 SMALL = 700
 """With more parameters than this, what the families leave is not looked for with a general ansatz."""
 
 
+@one_thread
 def derive(
     model: Model,
     prove: Callable[[Symmetry], Certificate],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -11,13 +13,15 @@ from quotax.kernel.atoms import Matrix, Scalar
 from quotax.kernel.indices import Bound, Fixed, Index, Pair
 from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule, renamed
 from quotax.kernel.rewriting import occurrences
-from quotax.kernel.sizes import Size
+from quotax.kernel.sizes import ONE, Size
 
 Kind = Literal[
-    "general", "orthogonal", "fixing", "permutation", "complex", "positive", "paired", "nonzero", "sign", "vector"
-]
-"""Matrices (general, orthogonal, orthogonal that fix the vector of ones, permutations, complex scalings of pairs),
-factors (positive, positive and the same at both indices of a pair, nonzero, sign), shifts."""
+    "general", "orthogonal", "fixing", "permutation", "centred", "complex",
+    "positive", "paired", "nonzero", "sign", "vector",
+]  # fmt: skip
+"""Matrices (general, orthogonal, orthogonal that fix the vector of ones, permutations, those that fix what sums to
+zero, complex scalings of pairs), factors (positive, positive and the same at both indices of a pair, nonzero, sign),
+shifts."""
 
 _TURNS = ("orthogonal", "fixing", "permutation")
 """The transpose is the inverse."""
@@ -38,7 +42,7 @@ class Element:
     @property
     def is_matrix(self) -> bool:
         """Whether an element is a matrix on its axis."""
-        return self.kind in ("general", "complex", *_TURNS)
+        return self.kind in ("general", "centred", "complex", *_TURNS)
 
     @property
     def slots(self) -> tuple[Size, ...]:
@@ -71,6 +75,12 @@ class Element:
         out: list[Rule] = [lambda algebra, factors: _cancelled(algebra, factors, g, inverse)]
         if self.kind == "fixing":
             out.append(lambda algebra, factors: _summed(algebra, factors, g))
+        if self.kind == "centred":
+            slots = (*copies, self.axis or ONE)
+            w, v = (atoms.make(f"w of {g}", Scalar(), g, slots, moved=True) for g in ("g", "inv(g)"))
+            columns = {g.number: w, inverse.number: v}
+            out.append(lambda algebra, factors: _beside_one(algebra, factors, columns))
+            out.append(lambda algebra, factors: _undone(algebra, factors, w, v))
         if half is not None:
             slots = (*copies, half)
             real = atoms.make("re g", Scalar(), "a", slots, moved=True)
@@ -197,6 +207,33 @@ def _summed(algebra: Algebra, factors: list[Factor], g: Atom) -> list[Rewritten]
             if isinstance(index, Bound) and len(occurrences(factors, index)) == 1:
                 algebra.lemmas["ones: g 1 = 1"] = None
                 return [(Fraction(1), [f for m, f in enumerate(factors) if m != k], (index,))]
+    return None
+
+
+def _beside_one(algebra: Algebra, factors: list[Factor], columns: Mapping[int, Atom]) -> list[Rewritten] | None:
+    r"""$g_{ij} = \delta_{ij} + w_i$: all columns of `g - 1` are the same, where `g` fixes what sums to zero."""
+    for k, (number, at, power) in enumerate(factors):
+        if number in columns and power == 1:
+            algebra.lemmas["centred: g = 1 + w 1ᵀ"] = None
+            rest = [f for m, f in enumerate(factors) if m != k]
+            one = algebra.delta(at[-2], at[-1])
+            return [(Fraction(1), [*rest, f], ()) for f in (one, Factor(columns[number].number, at[:-1], 1))]
+    return None
+
+
+def _undone(algebra: Algebra, factors: list[Factor], w: Atom, v: Atom) -> list[Rewritten] | None:
+    r"""$w_i \sum_j v_j = -(w_i + v_i)$, and the same with the two exchanged, where $1 + v 1^T$ is the inverse."""
+    mine = [k for k, f in enumerate(factors) if f.atom in (w.number, v.number)]
+    for k, j in itertools.permutations(mine, 2):
+        stays, summed = factors[k], factors[j]
+        if stays.atom == summed.atom or stays.at[:-1] != summed.at[:-1] or summed.power != 1 or stays.power < 1:
+            continue
+        index = summed.at[-1]
+        if isinstance(index, Bound) and len(occurrences(factors, index)) == 1:
+            algebra.lemmas["inverse: w + v + w 1ᵀv = 0"] = None
+            rest = [f for m, f in enumerate(factors) if m not in (j, k)]
+            rest += [stays._replace(power=stays.power - 1)] if stays.power > 1 else []
+            return [(Fraction(-1), [*rest, Factor(a.number, stays.at, 1)], (index,)) for a in (w, v)]
     return None
 
 

@@ -14,12 +14,14 @@ from quotax.derive.candidates.templates import (
     KEEPING,
     MATRICES,
     PAIRED,
+    THROUGH_GAINS,
     Scale,
     Shift,
     Solution,
     Weigh,
     solve_matrix,
     solve_shared,
+    solve_unseen,
     solve_vector,
 )
 from quotax.derive.candidates.wording import distinct, symmetries
@@ -229,6 +231,7 @@ def _solutions(
         if any(s.factors.count(each) == 1 and axis in s.factors for s in specs)
     ]
     data = [m for s in samples for m in s.moments]
+    with_gains = {s.factors[0] for s in specs if len(s.factors) == 1}
     places = [*paired, *((None, axis) for axis in axes)]
 
     def turned(groups: Sequence[Callable[[str, str | None], Group]], gains: bool = False) -> Iterator[list[Solution]]:
@@ -237,7 +240,7 @@ def _solutions(
                 group = matrices(axis, each)
                 usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
                 large = any(s.sizes[axis] >= group.telling(2) for s in samples)
-                if not usable or not large or (gains and each is not None):
+                if not usable or not large or (gains and (each is not None or axis not in with_gains)):
                     continue
                 if budget.allows(what := f"{group}{' seen through gains' if gains else ''}"):
                     progress(f"solving for {what}")
@@ -263,7 +266,7 @@ def _solutions(
     yield from _vectors(data, specs, (), progress, budget)
     # Turns that keep a sum, or a sum of products with a gain, are often part of a shift that does.
     yield from turned(KEEPING)
-    yield from turned([group for group in (*MATRICES, *KEEPING) if group("axis", None).orthogonal], gains=True)
+    yield from turned(THROUGH_GAINS, gains=True)
 
 
 def _vectors(
@@ -274,4 +277,4 @@ def _vectors(
         return
     progress(f"solving for {what}")
     yield sorted(solve_vector(data, specs, axes), key=lambda solution: solution.depends)  # what is always there first
-    yield solve_vector(data, specs, axes, unseen=True)
+    yield solve_unseen(data, specs, axes)

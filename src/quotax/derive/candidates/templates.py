@@ -7,11 +7,12 @@ unknowns is the answer; names and architectures play no part.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
-from quotax.symmetry import GL, ComplexScaling, Group, O, OFixingOnes, PairScaling
+from quotax.symmetry import GL, ComplexScaling, FixingCentred, Group, O, OFixingOnes, PairScaling
 
 MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
     GL,
@@ -29,14 +30,20 @@ MATRICES: tuple[Callable[[str, str | None], Group], ...] = (
 )
 """The groups of matrices that are looked for on an axis, from the largest to the smallest."""
 
-KEEPING: tuple[Callable[[str, str | None], Group], ...] = (OFixingOnes,)
-"""Groups that are looked for after the vectors: their elements keep a sum along the axis."""
+KEEPING: tuple[Callable[[str, str | None], Group], ...] = (OFixingOnes, FixingCentred)
+"""Groups that are looked for after the vectors: their elements keep a sum along the axis, or what has none."""
+
+THROUGH_GAINS: tuple[Callable[[str, str | None], Group], ...] = (O, *KEEPING)
+"""Groups whose elements are also looked for between a gain and one over it."""
 
 PAIRED: tuple[Callable[[str, str | None], Group], ...] = (
     lambda axis, each: PairScaling(axis, each, "adjacent"),
     lambda axis, each: PairScaling(axis, each, "halves"),
 )
 """Groups of factors that several indices share: looked for after the factors of single indices."""
+
+
+P = TypeVar("P", bound="Part")
 
 
 class Part:
@@ -144,15 +151,15 @@ class Solution:
     @property
     def depends(self) -> bool:
         """Whether it is new only where it moves a point in a direction that nothing else moves it in."""
-        keeps = self.group is not None and self.group.moved(2) is not None
+        keeps = self.group is not None and (self.group.moved(2) is not None or not self.group.selfadjoint)
         return keeps or any(term.depends for term, _ in self.terms)
 
 
-def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Part]:
+def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Turn]:
     """Every place where a matrix on the group's axis may act."""
     axis, each = group.axis, group.each
     vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
-    terms: list[Part] = []
+    terms: list[Turn] = []
     for spec in specs:
         own = spec.factors
         if each is not None and own.count(each) != 1:
@@ -194,24 +201,46 @@ def scale_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Scale
     return [Scale(spec.name, at) for spec in specs for at in _placings(spec.factors, axes)]
 
 
-def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
-    """Places where a vector over `axes` may be added to what reads a norm, `W + q (1 / gain)^T`, and to its bias."""
-    own = {spec.name: spec.factors for spec in specs}
+def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Shift]:
+    """Places where a vector over `axes` may be added to what reads a norm, `W + q (1 / gain)^T`, and to biases."""
+    vectors = _vectors_beside(specs, axes)
+    terms = []
+    for spec in specs:
+        for at in _placings(spec.factors, axes):
+            terms.append(Shift(spec.name, at))
+            for k, factor in enumerate(spec.factors):
+                if k not in at:
+                    terms += [Shift(spec.name, at, gain, k) for gain in vectors.get(factor, ()) if gain != spec.name]
+    return terms
+
+
+def weighed_terms(
+    specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Collection[str | None] | None = None
+) -> list[Weigh]:
+    """Places where a multiple of a vector over `axes` may be added to a bias, by a number over one of these gains."""
+    vectors = _vectors_beside(specs, axes)
+    return [
+        Weigh(name, at, v, gain)
+        for name, at in biases(specs, axes)
+        for beside in vectors.values()
+        for v in beside
+        for gain in (None, *beside)
+        if v != gain and (gains is None or gain in gains)
+    ]
+
+
+def biases(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[tuple[str, tuple[int, ...]]]:
+    """Parameters that are vectors over `axes`, with where these stand in them."""
+    return [(s.name, at) for s in specs if len(s.factors) == len(axes) for at in _placings(s.factors, axes)]
+
+
+def _vectors_beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> dict[Any, list[str]]:
+    """Vectors on other axes, by their axis."""
     vectors: dict[Any, list[str]] = {}
     for spec in specs:
         if len(spec.factors) == 1 and spec.factors[0] not in axes:
             vectors.setdefault(spec.factors[0], []).append(spec.name)
-    terms: list[Part] = []
-    for name, factors in own.items():
-        for at in _placings(factors, axes):
-            terms.append(Shift(name, at))
-            for k, factor in enumerate(factors):
-                if k not in at:
-                    terms += [Shift(name, at, gain, k) for gain in vectors.get(factor, ()) if gain != name]
-            if len(at) == len(factors):
-                for beside in vectors.values():
-                    terms += [Weigh(name, at, v, gain) for v in beside for gain in (None, *beside) if v != gain]
-    return terms
+    return vectors
 
 
 def _placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
@@ -226,33 +255,49 @@ def solve_matrix(
     terms = matrix_terms(specs, group, gains)
     if not terms:
         return []
-    blocks = []
-    for moments in data:
-        columns, cache = [], {}
-        for term in terms:
-            assert isinstance(term, Turn)
-            key = (term.param, term.axis, term.each, term.gain, term.divided)
-            if key not in cache:
-                cache[key] = moments.matrix(*key)
-            k = cache[key]
+
+    def equations(moments: Moments, chosen: Sequence[Turn]) -> np.ndarray:
+        columns = []
+        for term in chosen:
+            k = moments.matrix(term.param, term.axis, term.each, term.gain, term.divided)
             # entry (i, j) of K belongs to C_ij
             columns.append(group.pairing(np.swapaxes(k, -1, -2) if term.transposed else k) % PRIME)
-        blocks.append(np.stack(columns, axis=-1).reshape(-1, len(terms)))
-    return _solutions(blocks, terms, group.axis, group.each, group)
+        return np.stack(columns, axis=-1)
+
+    return _solutions(_left(data, terms, equations), terms, group.axis, group.each, group)
 
 
-def solve_vector(
-    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], unseen: bool = False
-) -> list[Solution]:
-    """The ways in which a vector over `axes` acts by scaling, shifting and mixing without changing the model.
+def solve_vector(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
+    """The ways in which a vector over `axes` acts by scaling, shifting and mixing without changing the model."""
+    return _solved(data, vector_terms(specs, axes), axes)
 
-    With `unseen`, by shifts that a norm does not see.
+
+def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
+    r"""The ways in which a vector over `axes` is added where a norm does not see it, and biases take up what is left.
+
+    What a bias takes up is a multiple of the vector that depends on the point, $\mathbf 1^T (b / g)$ for one of many
+    pairs of $b$ and $g$. Shifts are therefore found first with a multiple of its own at every point, which needs no
+    pairs, and the pairs are tried for those gains that are left.
     """
-    terms = unseen_terms(specs, axes) if unseen else vector_terms(specs, axes)
+    shifts, into = unseen_terms(specs, axes), biases(specs, axes)
+    if not shifts:
+        return []
+
+    def equations(moments: Moments, chosen: Sequence[Shift]) -> np.ndarray:
+        columns = np.stack([moments.shift(t.param, t.places, t.gain, t.across) for t in chosen], axis=-1)
+        beside = [moments.shift(name, at) for name, at in into]
+        return moments.modulo(columns, np.stack(beside, axis=-1)) if into else columns
+
+    found = _left(data, shifts, equations).any(axis=0)
+    left = [t for t, kept in zip(shifts, found, strict=True) if kept]
+    return _solved(data, [*left, *weighed_terms(specs, axes, {t.gain for t in left})], axes)
+
+
+def _solved(data: Sequence[Moments], terms: Sequence[Part], axes: tuple[str, ...]) -> list[Solution]:
     if not terms:
         return []
-    blocks = [np.stack([_column(m, t) for t in terms], axis=-1).reshape(-1, len(terms)) for m in data]
-    return _solutions(blocks, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
+    rows = _left(data, terms, lambda moments, chosen: np.stack([_column(moments, t) for t in chosen], axis=-1))
+    return _solutions(rows, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
 
 
 def solve_shared(
@@ -266,9 +311,19 @@ def solve_shared(
     columns = [
         [m.scale(t.param, t.places).reshape(m.rows, -1, m.extent(t.param, t.places[-1])) for t in terms] for m in data
     ]
+    at = {moments: dict(zip(terms, own, strict=True)) for moments, own in zip(data, columns, strict=True)}
     for group in groups:
-        blocks = [np.stack([group.pairing(c) % PRIME for c in own], axis=-1).reshape(-1, len(terms)) for own in columns]
-        yield _solutions(blocks, list(terms), axis, each, group)
+        pair = lambda moments, chosen, g=group: np.stack([g.pairing(at[moments][t]) % PRIME for t in chosen], axis=-1)
+        yield _solutions(_left(data, terms, pair), terms, axis, each, group)
+
+
+def _left(
+    data: Sequence[Moments], terms: Sequence[P], equations: Callable[[Moments, list[P]], np.ndarray]
+) -> np.ndarray:
+    """What the determining equations leave of the terms' unknown numbers; they are written for those in doubt alone."""
+    chosen = lambda places: [terms[k] for k in places]
+    matrix = lambda moments, places: equations(moments, chosen(places)).reshape(-1, len(places))
+    return modular.common_nullspace(len(terms), [functools.partial(matrix, moments) for moments in data])
 
 
 def _column(moments: Moments, term: Part) -> np.ndarray:
@@ -287,9 +342,8 @@ def _column(moments: Moments, term: Part) -> np.ndarray:
 
 
 def _solutions(
-    blocks: list[np.ndarray], terms: list[Part], axis: str | None, each: str | None, group: Group | None
+    rows: np.ndarray, terms: Sequence[Part], axis: str | None, each: str | None, group: Group | None
 ) -> list[Solution]:
-    rows = modular.nullspace(np.concatenate([modular.squeezed(b) for b in blocks]))
     numbers = [modular.rationals(row) for row in rows]
     if None in numbers:
         # a number of the model's own, an eps, is in as many rows as may be: counted from the other end, it is in one

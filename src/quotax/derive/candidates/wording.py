@@ -53,7 +53,10 @@ def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]]
     pairs = {(t.transposed, a) for t, a in turns}
     if pairs <= {(False, 1), (True, -1)}:
         return [(t, t.transposed) for t, _ in turns]
-    if pairs <= {(True, 1), (False, -1)}:  # the same fields, parametrised by the transpose
+    if pairs <= {(True, 1), (False, -1)}:
+        if not group.selfadjoint:  # the same fields, parametrised by the inverse
+            return [(t, t.transposed) for t, _ in turns]
+        # by the transpose
         return [(t, not t.transposed) for t, _ in turns]
     return None
 

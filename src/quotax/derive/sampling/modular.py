@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import isqrt
 
@@ -43,6 +43,24 @@ def nullspace(matrix: np.ndarray) -> np.ndarray:
     solutions, found = _flint(squeezed(matrix)).nullspace()
     basis = np.array([[int(solutions[i, k]) for i in range(columns)] for k in range(found)], np.int64)
     return echelon(basis.reshape(found, columns))
+
+
+def common_nullspace(columns: int, blocks: Iterable[Callable[[np.ndarray], np.ndarray]]) -> np.ndarray:
+    """What many matrices of as many columns send to zero, in reduced echelon form; a block gives the columns asked for.
+
+    The first blocks, about as many rows as there are columns, exclude nearly everything; the others see what is left.
+    """
+    rest, first = iter(blocks), []
+    for block in rest:
+        first.append(block(np.arange(columns)))
+        if sum(map(len, first)) > columns:
+            break
+    left = nullspace(np.concatenate(first))
+    for block in rest:
+        places = np.flatnonzero(left.any(axis=0))
+        if len(places) and (residual := product(block(places), np.ascontiguousarray(left[:, places].T))).any():
+            left = echelon(product(nullspace(residual), left))
+    return left
 
 
 def echelon(matrix: np.ndarray) -> np.ndarray:

@@ -30,6 +30,8 @@ class Moments:
             self.value[spec.name] = value.reshape(len(value), *shape)
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
+        self._reciprocals: dict[str, np.ndarray] = {}
+        self._matrices: dict[tuple[str, int, int | None, str | None, bool], np.ndarray] = {}
 
     def extent(self, name: str, axis: int) -> int:
         """The size of an axis of a parameter."""
@@ -41,6 +43,12 @@ class Moments:
         With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
         sees; `divided`: of what `W / v` sees.
         """
+        key = name, axis, each, gain, divided
+        if key not in self._matrices:
+            self._matrices[key] = self._matrix(*key)
+        return self._matrices[key]
+
+    def _matrix(self, name: str, axis: int, each: int | None, gain: str | None, divided: bool) -> np.ndarray:
         value, slope = self.value[name], self.slope[name]
         if gain is not None:
             scale, over = self._along(gain, value, axis), self._along(gain, value, axis, over=True)
@@ -72,10 +80,27 @@ class Moments:
         r"""The vector times one number of the point, the sum of `source`, or of `source` over a gain."""
         entries = self.value[source]
         if gain is not None:
-            entries = entries * inverse(self.value[gain]) % PRIME
+            entries = entries * self._one_over(gain) % PRIME
         number = entries.reshape(len(entries), -1).sum(axis=-1) % PRIME
         slope = self.slope[name]
         return self._summed(slope * number.reshape(1, -1, *(1,) * (slope.ndim - 2)) % PRIME, places)
+
+    def modulo(self, columns: np.ndarray, beside: np.ndarray) -> np.ndarray:
+        """What is left of columns `(rows, entries, n)` when any multiple of those `beside` is added at every point.
+
+        Both are of the same rows, and those of one point are eliminated among each other.
+        """
+        samples = next(iter(self.value.values())).shape[0]
+        both = np.concatenate([beside, columns], axis=-1)
+        both = both.reshape(-1, samples, *both.shape[1:]).transpose(1, 2, 0, 3)
+        places = np.indices(both.shape[:2])
+        for column in range(beside.shape[-1]):
+            entries = both[..., column]
+            row = both[(*places, (entries != 0).argmax(axis=-1))]
+            # the row itself becomes zero; where the whole column is, nothing is taken from any
+            factors = entries * inverse(row[..., column])[..., None] % PRIME
+            both = (both - factors[..., None] * row[:, :, None]) % PRIME
+        return both[..., beside.shape[-1] :]
 
     def mixed(self, name: str, source: str, places: Sequence[int]) -> np.ndarray:
         """Another parameter of the same axes added, scaled along `places`."""
@@ -94,8 +119,13 @@ class Moments:
         """A vector, or one over it, along one axis of an array."""
         shape = [1] * like.ndim
         shape[0], shape[axis + 1] = like.shape[0], like.shape[axis + 1]
-        values = self.value[vector].reshape(shape)
-        return inverse(values) if over else values
+        return (self._one_over(vector) if over else self.value[vector]).reshape(shape)
+
+    def _one_over(self, name: str) -> np.ndarray:
+        """One over every entry of a parameter."""
+        if name not in self._reciprocals:
+            self._reciprocals[name] = inverse(self.value[name])
+        return self._reciprocals[name]
 
     def _summed(self, array: np.ndarray, places: Sequence[int]) -> np.ndarray:
         """Keep the axes at `places`, in that order, and sum the others."""

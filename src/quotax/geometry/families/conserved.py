@@ -74,7 +74,8 @@ def drift(
 
 def count(family: Family) -> int:
     """How many independent laws the family gives: the dimension of its generators that are gradients."""
-    part = gradient_part(family.terms) if family.group.continuous else "none"
+    known = family.group.continuous and family.group.selfadjoint  # of others, symmetric elements are not looked for
+    part = gradient_part(family.terms) if known else "none"
     return _dimension(family.group, family.sizes, part)
 
 

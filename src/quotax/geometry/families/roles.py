@@ -29,11 +29,17 @@ def is_linear(family: Family) -> bool:
 
     Terms on a parameter itself are; carried terms are when they come in pairs, `u` from `v` as `v` from `u`.
     """
-    if family.terms is None or is_shift(family):
+    if family.terms is None or is_shift(family) or not family.group.selfadjoint:
         return False
     carried = [term for term in family.terms if term.kind == "carried"]
     pairs = {(t.target, t.source, t.subscripts, t.coefficient) for t in carried}
     return all((t.source, t.target, _mirrored(t), t.coefficient) in pairs for t in carried)
+
+
+def without_frame(families: Sequence[Family]) -> dict[str, str]:
+    """The families under which no metric with a name is invariant, whatever else there is, with the reasons."""
+    reason = "{} is not closed under transposes, and no representative of its orbits is the canonical one"
+    return {f.name: reason.format(f.group) for f in families if not f.group.selfadjoint}
 
 
 def _mirrored(term: Term) -> str:

@@ -69,7 +69,8 @@ def block(part: Component, index: int) -> ClosedForm:
         return ClosedForm(index, "numbers", True)
     sided = [piece for piece in own if piece.side()]
     whole = len(sided) == len(own)
-    if family.group.layout == "matrix" and sided and (whole or family.dimension > DENSE_BLOCK):
+    closed = family.group.layout == "matrix" and family.group.selfadjoint
+    if closed and sided and (whole or family.dimension > DENSE_BLOCK):
         return ClosedForm(index, "pairs" if family.group.paired else "matrices", whole)
     if family.dimension <= DENSE_BLOCK:
         return ClosedForm(index, "dense", True)

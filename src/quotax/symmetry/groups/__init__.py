@@ -4,6 +4,7 @@ from quotax.symmetry.groups.base import Freedom, Group, Layout
 from quotax.symmetry.groups.complex_scaling import ComplexScaling
 from quotax.symmetry.groups.diagonal import Diagonal, PositiveDiagonal, PositiveScalar
 from quotax.symmetry.groups.discrete import Permutation, SignFlip
+from quotax.symmetry.groups.fixing_centred import FixingCentred
 from quotax.symmetry.groups.fixing_ones import OFixingOnes
 from quotax.symmetry.groups.general_linear import GL
 from quotax.symmetry.groups.orthogonal import O
@@ -14,6 +15,7 @@ __all__ = [
     "GL",
     "ComplexScaling",
     "Diagonal",
+    "FixingCentred",
     "Freedom",
     "Group",
     "Layout",

@@ -53,6 +53,8 @@ class Group:
     """Whether it multiplies pairs of indices by complex numbers."""
     orthogonal: ClassVar[bool] = False
     """Whether every element is an orthogonal matrix, or a sign."""
+    selfadjoint: ClassVar[bool] = True
+    """Whether the transpose of every matrix in the algebra lies in it."""
     free: ClassVar[bool] = True
     """Whether every array of an element's shape lies in the algebra."""
     reorders: ClassVar[bool] = False

@@ -1,0 +1,72 @@
+"""Matrices that fix what has no mean: what a reader of centred vectors may be multiplied by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from quotax.symmetry.groups.base import Group
+from quotax.symmetry.groups.exact import fractions, objects, stacked
+
+
+@dataclass(frozen=True)
+class FixingCentred(Group):
+    r"""Matrices on an axis with `g z = z` for every `z` whose sum is zero, and a positive determinant.
+
+    They are $1 + w \mathbf 1^T$ with $\mathbf 1^T w > -1$; the inverse is $1 - w \mathbf 1^T / (1 + \mathbf 1^T w)$.
+    A reader `U` of `n + b`, where `n` has no mean, may become `U g` if `b` becomes `inv(g) b`.
+    """
+
+    layout = "matrix"
+    symbol = "F_0({axis})"
+    kind = "centred"
+    verb = "shear"
+    free = False
+    selfadjoint = False
+
+    # --- algebra: matrices whose columns are all the same
+
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+        """`w 1^T`."""
+        return coordinates[..., None] * np.ones(coordinates.shape[-1], coordinates.dtype)
+
+    def pairing(self, array: Any) -> Any:
+        """The sums of the rows."""
+        return array.sum(-1)
+
+    def selfadjoint_dimension(self, sizes: Mapping[str, int]) -> int:
+        """`1 1^T`."""
+        return self.copies(sizes)
+
+    # --- elements
+
+    def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The determinant is a positive symbol, and all entries of `w` but one are free."""
+        n = self.shape(sizes)[-1]
+        blocks, inverses = [], []
+        for copy in range(self.copies(sizes)):
+            determinant = sp.Symbol(f"s[{copy}]", positive=True)
+            w = [sp.Symbol(f"w[{copy},{i}]", real=True) for i in range(n - 1)]
+            w = np.array([*w, determinant - 1 - sp.Add(*w)], dtype=object)
+            blocks.append(_beside_one(w))
+            inverses.append(_beside_one(np.array([sp.expand(-x / determinant) for x in w], dtype=object)))
+        yield objects(stacked(blocks, self)), objects(stacked(inverses, self))
+
+    def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
+        """Small rationals; the last one makes the determinant another."""
+        n, blocks = self.shape(sizes)[-1], []
+        for _ in range(self.copies(sizes)):
+            w = fractions(rng.integers(-3, 4, n)) / 2
+            w[-1] += fractions(rng.choice([1, 3, 4, 6])) / 2 - 1 - w.sum()
+            blocks.append(_beside_one(w))
+        return stacked(blocks, self)
+
+
+def _beside_one(w: np.ndarray) -> np.ndarray:
+    """`1 + w 1^T`."""
+    one = np.eye(len(w), dtype=int)
+    return fractions(one) + w[:, None] if not isinstance(w[0], sp.Expr) else one + w[:, None]
