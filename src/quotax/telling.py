@@ -33,6 +33,10 @@ class Budget:
             self.undone.append(what)
         return bool(self.left)
 
+    def refuse(self, what: str, why: str) -> None:
+        """Leave a thing undone for another reason than time."""
+        self.undone.append(f"{what} ({why})")
+
 
 class Teller:
     """Tells `progress` every line, or standard error one now and then, once it takes long."""

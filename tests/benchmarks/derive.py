@@ -66,7 +66,8 @@ def deep(layers):
     start = time.perf_counter()
     parameters = model.at(**AUDITED).num_parameters
     surplus = found.audit(**AUDITED).surplus if parameters <= RANKED else "-"
-    mark = "" if every and not found.unproved and not found.unsearched else "  not all for every width"
+    late = [what for what in found.unsearched if not what.endswith("at most)")]  # not those that it is too large for
+    mark = "" if every and not found.unproved and not late else "  not all for every width"
     print(
         f"{layers:6}{parameters:12}{seconds:9.1f}{busy:8.1f}{memory:8.2f}{len(found):10}{len(found.discrete):10}"
         f"{surplus!s:>9}{time.perf_counter() - start:8.1f}{mark}",

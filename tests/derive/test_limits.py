@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import pytest
 
 import quotax as qx
@@ -35,6 +36,23 @@ def test_what_the_budget_left_no_time_for_is_said():
     assert "not searched, for want of time" in str(found)
     with pytest.raises(qx.SymmetryError, match="budget_seconds must be a positive number of seconds, got 0"):
         qx.derive(model, budget_seconds=0)
+
+
+def test_what_the_model_is_too_large_for_is_said():
+    @qx.architecture(params={"w": "25", "v": "25"}, inputs={"x": "25"})
+    def hyperbolic(p, x):
+        return jnp.sum((p["w"] ** 2 - p["v"]) * x)
+
+    ansatz = qx.derive(hyperbolic, "quadratic").unsearched
+    assert ansatz == ("fields of the quadratic ansatz (too many at fixed sizes: 2,600 unknown coefficients at most)",)
+
+    @qx.architecture(params={"w": "27*27"}, inputs={"x": "27*27"})
+    def large(p, x):
+        return p["w"] @ x
+
+    found = qx.derive(large)
+    assert found.unsearched == ("fields of the affine ansatz (729 parameters at fixed sizes, and 700 at most)",)
+    assert "and 700 at most" in str(found).replace("\n  ", " ")
 
 
 def test_a_network_that_accepts_its_own_sizes_alone():

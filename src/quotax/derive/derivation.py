@@ -11,7 +11,7 @@ import numpy as np
 from quotax.artifacts import Certificate, Model, sizes_text
 from quotax.derive.candidates.continuous import sample, search
 from quotax.derive.candidates.permutations_and_flips import discrete
-from quotax.derive.candidates.polynomial_fields import Ansatz
+from quotax.derive.candidates.polynomial_fields import Ansatz, ansatz_fields
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
 from quotax.derive.depth.repetition import KEPT
 from quotax.derive.depth.restating import ProveAlike, Statements, restricted
@@ -49,7 +49,7 @@ def derive(
     `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the
     derivative of the outputs along fields without one. `own` are sizes that the model is known to accept. Of blocks
     that repeat a few are searched: what is found is stated of all of them, and proved of the whole model. What the
-    budget left no time for is in `found.unsearched`.
+    budget left no time for, and what the model is too large for, is in `found.unsearched`.
     """
     budget = budget or Budget()
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def derive(
     small = [*known, *(s for s, _ in found.proved)]
     flips = discrete(looked, widths[0], small, decide, progress, budget)
     named = [s.bind(looked.params) for s in small if s.group.continuous]
-    surplus = budget.allows(f"fields of the {ansatz} ansatz") and _surplus(looked, named, widths[0], progress)
+    surplus = budget.allows(ansatz_fields(ansatz)) and _surplus(looked, named, widths[0], ansatz, progress, budget)
     if state is not None:
         found, flips = state.everywhere(found), state.everywhere(flips)
     families = [s for s, _ in found.proved]
@@ -124,10 +124,18 @@ _SECONDS = 60.0
 """For fields that are asked for at other sizes, of a group that was read from a file."""
 
 
-def _surplus(model: Model, actions: Sequence, sizes: Mapping[str, int], progress: Callable[[str], None]) -> bool:
-    """Whether there may be flat directions beside the orbits at this size."""
+def _surplus(
+    model: Model,
+    actions: Sequence,
+    sizes: Mapping[str, int],
+    ansatz: Ansatz,
+    progress: Callable[[str], None],
+    budget: Budget,
+) -> bool:
+    """Whether there may be flat directions beside the orbits at this size, and the ansatz is to be tried."""
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > SMALL:
+        budget.refuse(ansatz_fields(ansatz), f"{total} parameters at {sizes_text(sizes)}, and {SMALL} at most")
         return False
     progress(f"auditing {total} parameters")
     _, orbit = dimensions(actions, model.params, sizes)

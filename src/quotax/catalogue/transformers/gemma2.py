@@ -1,9 +1,9 @@
 """A decoder as Gemma 2 has it: norms before and after each branch with gains `1 + w`, soft caps, GeGLU, a tied head.
 
 What stands behind a branch's last norm is not read by a matrix, so the norm's gain fixes the coordinates of the
-stream: orders of them are left, and signs. A gain `1 + w` is scaled against its readers all the same, as a shift with
-a scaling. Capped scores are functions of scores: heads keep `C*` on pairs and `GL(v)` by groups. Tied, the last gain
-has no reader of its own.
+stream: orders of them are left, and signs. A gain `1 + w` is scaled against its readers all the same,
+`w -> g (1 + w) - 1`. Capped scores are functions of scores: heads keep `C*` on pairs and `GL(v)` by groups. Tied, the
+last gain has no reader of its own.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ ENTRIES = {
             Fact(qx.ComplexScaling("k", each="kv", pairs="halves"), "Q K"),
             Fact(qx.GL("v", each="kv"), "V O"),
             Fact(qx.Diagonal("f"), "up down"),
+            Fact(qx.Diagonal("d"), "n1 Q K V"),
+            Fact(qx.Diagonal("d"), "n2 gate up"),
         ),
         discrete=(
             Fact(qx.Permutation("kv"), "Q K V O"),
@@ -55,13 +57,12 @@ ENTRIES = {
             Fact(qx.Permutation("d"), "E n1 Q K V O p1 n2 gate up down p2 n"),
             Fact(qx.SignFlip("d"), "E Q K V O gate up down"),
         ),
-        orbit="kv*k + kv*v**2 + f",
+        orbit="kv*k + kv*v**2 + f + 2*d",
         flat=(
             ({"vocab": 7, "d": 4, "kv": 2, "r": 2, "k": 2, "v": 2, "f": 3}, 23),
             ({"vocab": 6, "d": 5, "kv": 1, "r": 2, "k": 4, "v": 2, "f": 4}, 22),
         ),
         realistic={"vocab": 32, "d": 16, "kv": 2, "r": 2, "k": 4, "v": 4, "f": 32},
-        surplus="gains 1 + w against their readers, w -> g (1 + w) - 1: derive has no template for it",
         reference="Gemma team 2024, Gemma 2, arXiv:2408.00118",
     )
 }

@@ -291,9 +291,16 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
     for family in families:
         group = family.group
         contained = (group.axis == axis and group.signs == "each") or (group.each == axis and group.signs)
-        if group.continuous and contained:
+        # where something is added as well, `w -> g (w + 1) - 1`, a sign is no flip
+        if group.continuous and contained and not _added(specs, family):
             own.append(_places(specs, family, axis, True))
     return own
+
+
+def _added(specs: Sequence[ArraySpec], family: Symmetry) -> bool:
+    """Whether a family adds to what it multiplies."""
+    targets = lambda kind: {term.target for term in family.bind(tuple(specs)).terms or () if term.kind == kind}
+    return bool(targets("shift") & targets("diagonal"))
 
 
 def _copies(

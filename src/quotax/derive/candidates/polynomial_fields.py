@@ -30,6 +30,11 @@ Monomial = tuple[int, ...]
 """Positions in the flat parameter vector, multiplied together; the empty monomial is 1."""
 
 
+def ansatz_fields(ansatz: Ansatz) -> str:
+    """What is looked for, in words."""
+    return f"fields of the {ansatz} ansatz"
+
+
 @dataclass(frozen=True)
 class Unknowns:
     """Basis fields as parallel arrays: unknown, target entry, monomial."""

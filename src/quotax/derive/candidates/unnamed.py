@@ -96,6 +96,8 @@ def leftover(
     budget, trace = budget or Budget(), model.trace(sizes)
     basis = polynomial_fields.unknowns(trace, ansatz)
     if basis is None:
+        most = f"too many at {sizes_text(sizes)}: {polynomial_fields.UNKNOWNS:,} unknown coefficients at most"
+        budget.refuse(polynomial_fields.ansatz_fields(ansatz), most)
         return Leftover()
     progress(f"solving for {basis.count} coefficients of {ansatz} fields")
     chosen = _chosen(model, trace, actions, basis)

@@ -1,7 +1,8 @@
 """Solutions of templates written as symmetries: the finite action of each field, in the language that users write.
 
 A matrix field exponentiates to `g` or its inverse transpose, a scaling field to a power, a shift to itself, a scaling
-that comes with a shift to an exponential, a symmetric mixing of two parameters to a hyperbolic rotation.
+and a shift of one parameter to a scaling of `w + r`, a scaling that comes with a shift of another to an exponential, a
+symmetric mixing of two parameters to a hyperbolic rotation.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     if Mix in kinds:
         return _hyperbolic(solution, terms, kinds, axes, specs)
     scaled = [a for t, a in terms if isinstance(t, Scale)]
-    shifts = Shift in kinds or not scaled
+    about = _centres(terms)
+    shifts = not scaled or any(isinstance(t, Shift) and (t.param, t.places) not in about for t, _ in terms)
     names, own = dict.fromkeys(t.param for t, _ in terms), tuple(specs.values())
     lines = dict(_moved(specs[n], [(t, a) for t, a in terms if t.param == n], specs, axes, shifts) for n in names)
     where = " ".join(axes) or "all"
@@ -115,6 +117,13 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     if Contract not in kinds and all(a.denominator == 1 for a in scaled):
         groups.insert(0, Diagonal(solution.axis, solution.each))
     return [Symmetry.of(f"scale {where}", group, own, lines) for group in groups]
+
+
+def _centres(terms: Sequence[tuple]) -> dict[tuple[str, tuple[int, ...]], Fraction]:
+    r"""What is scaled and shifted along the same places, $\delta w = a\, \xi (w + r)$, with the `r` of `w + r`."""
+    scaled = {(t.param, t.places): a for t, a in terms if isinstance(t, Scale)}
+    moved = {(t.param, t.places): a for t, a in terms if isinstance(t, Shift) and t.gain is None}
+    return {where: a / scaled[where] for where, a in moved.items() if where in scaled}
 
 
 def _normal(terms: Sequence[tuple]) -> list[tuple]:
@@ -133,8 +142,12 @@ def _moved(
     spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
 ) -> tuple[str, Entry]:
     """What becomes of one parameter."""
-    line = ActionLine(spec, _plain(spec) and len(axes) <= 1 and not any(_indexed(t, specs) for t, _ in terms))
+    about = _centres(terms)
+    plain = _plain(spec) and len(axes) <= 1 and not about and not any(_indexed(t, specs) for t, _ in terms)
+    line = ActionLine(spec, plain)
     out = line.old
+    for centre in about.values():
+        out = (out + number(centre) if centre > 0 else out - number(-centre)).bracketed()
     element = lambda places: line.element([line.indices[k] for k in places])
     for places, a in [(t.places, a) for t, a in terms if isinstance(t, Scale)]:
         g = element(places)
@@ -146,8 +159,12 @@ def _moved(
             power = g if a == 1 else (g**a).said("inv(g)") if a == -1 else g**a
             product = power * out
             out = product.said(f"{power.text} @ {out.text}" if places[0] == 0 else f"{out.text} @ {power.text}")
+    for centre in about.values():
+        out = out - number(centre) if centre > 0 else out + number(-centre)
     for t, a in terms:
         match t:
+            case Shift(name, places) if (name, places) in about:
+                continue
             case Shift(_, places, None):
                 what = element(places).times(abs(a))
             case Shift(_, places, str() as gain, across):

@@ -46,8 +46,8 @@ class SymmetryGroup(Result):
     """Certified symmetry families: iterate over them, name one, count, and ask what they leave unexplained.
 
     `unnamed` holds proved fields that belong to no family with a finite action; `unproved` holds candidates, symmetries
-    and fields, for which no proof was found; `unsearched` says what the budget left no time for. None of them is
-    iterated over.
+    and fields, for which no proof was found; `unsearched` says what the budget left no time for, and what the model is
+    too large for. None of them is iterated over.
     """
 
     model: Model
@@ -279,7 +279,8 @@ class SymmetryGroup(Result):
         return "\n".join([wrapped(self._title()), table(head, short, rule=False), *map(wrapped, self._below())])
 
     def _below(self) -> list[str]:
-        after = [f"not searched, for want of time: {', '.join(self.unsearched)}"] if self.unsearched else []
+        why = "for want of time unless another reason is given"
+        after = [f"not searched, {why}: {', '.join(self.unsearched)}"] if self.unsearched else []
         after += [f"read from {self.read_from}; `found.recheck()` replays the proofs"] if self.read_from else []
         return [*(self._notes() if self._rows()[1] else ()), *after]
 

@@ -13,8 +13,17 @@ from quotax.symmetry import Term
 
 
 def is_shift(family: Family) -> bool:
-    """Whether the family adds something that no parameter multiplies."""
-    return family.terms is not None and any(term.kind == "shift" for term in family.terms)
+    """Whether the family adds something that no parameter multiplies, to parameters that it moves in no other way."""
+    return bool(_shifted(family)) and not _otherwise(family)
+
+
+def _otherwise(family: Family) -> bool:
+    """Whether something is added to what is multiplied: `w -> g (w + 1) - 1`, which fixes minus one and not zero."""
+    return any(term.kind != "shift" and term.target in _shifted(family) for term in family.terms or ())
+
+
+def _shifted(family: Family) -> set[str]:
+    return {term.target for term in family.terms or () if term.kind == "shift"}
 
 
 def is_isometric(family: Family) -> bool:
@@ -29,7 +38,7 @@ def is_linear(family: Family) -> bool:
 
     Terms on a parameter itself are; carried terms are when they come in pairs, `u` from `v` as `v` from `u`.
     """
-    if family.terms is None or is_shift(family) or not family.group.selfadjoint:
+    if family.terms is None or _shifted(family) or not family.group.selfadjoint:
         return False
     carried = [term for term in family.terms if term.kind == "carried"]
     pairs = {(t.target, t.source, t.subscripts, t.coefficient) for t in carried}
@@ -38,8 +47,16 @@ def is_linear(family: Family) -> bool:
 
 def without_frame(families: Sequence[Family]) -> dict[str, str]:
     """The families under which no metric with a name is invariant, whatever else there is, with the reasons."""
-    reason = "{} is not closed under transposes, and no representative of its orbits is the canonical one"
-    return {f.name: reason.format(f.group) for f in families if not f.group.selfadjoint}
+    reasons = {}
+    for family in families:
+        if not family.group.selfadjoint:
+            why = f"{family.group} is not closed under transposes"
+        elif _otherwise(family):
+            why = f"what it does to {', '.join(sorted(_shifted(family)))} is not a shift alone"
+        else:
+            continue
+        reasons[family.name] = f"{why}, and no representative of its orbits is the canonical one"
+    return reasons
 
 
 def _mirrored(term: Term) -> str:
