@@ -12,7 +12,7 @@ import pytest
 import quotax as qx
 from quotax.cli import main, terminal
 from quotax.cli.commands import app
-from quotax.cli.stated import GROUPS
+from quotax.cli.stated import groups
 from quotax.sharpness.measures.compare import COLUMNS, Comparison
 from quotax.symmetry.plain import KINDS
 
@@ -97,7 +97,7 @@ def test_verify_proves_and_refutes(quotax, quotax_json):
     code, changed = quotax_json("verify net.py:smooth --found found.json")
     assert (code, changed["scale h"]["status"], changed["permute h"]["status"]) == (1, "refuted", "proved")
     assert "derive its symmetries again" in quotax("audit net.py:smooth h=2 x=2 y=2 --found found.json")[2].lower()
-    assert set(GROUPS) == set(KINDS)
+    assert set(groups()) == set(KINDS)
 
 
 def test_audit_counts_at_the_sizes_that_are_given_and_at_those_of_the_catalogue(quotax_json):

@@ -13,11 +13,14 @@ from quotax.cli.misuse import Misuse
 if TYPE_CHECKING:
     import quotax as qx
 
-GROUPS = (
-    "GL", "O", "OFixingOnes", "PositiveDiagonal", "Diagonal", "PositiveScalar", "ComplexScaling", "PairScaling",
-    "Translation", "Permutation", "SignFlip",
-)  # fmt: skip
-"""The groups by their public names."""
+
+def groups() -> list[str]:
+    """The groups by their public names: what one of them is, the others are."""
+    import quotax as qx
+
+    base = qx.Permutation.__mro__[-2]
+    kinds = {name: getattr(qx, name) for name in qx.__all__}
+    return [name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, base)]
 
 
 def chosen(asked: Asked, names: Sequence[str], group: str | None, actions: Sequence[str]) -> list[qx.Symmetry]:
@@ -63,10 +66,11 @@ def _group(text: str) -> Any:
 
     found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
     kind, inside = found.groups() if found else (text, None)
-    if kind not in GROUPS:
-        near = difflib.get_close_matches(kind, GROUPS, 1)
+    known = groups()
+    if kind not in known:
+        near = difflib.get_close_matches(kind, known, 1)
         meant = f" (is {near[0]!r} meant?)" if near else ""
-        raise Misuse(f"--group {text!r} is no group{meant}; those are {', '.join(GROUPS)}, as in 'GL(k, each=head)'")
+        raise Misuse(f"--group {text!r} is no group{meant}; those are {', '.join(known)}, as in 'GL(k, each=head)'")
     given = [word.strip().strip("'\"") for word in (inside or "").split(",") if word.strip()]
     plain = [word for word in given if "=" not in word]
     keywords = {k.strip(): v.strip().strip("'\"") for k, _, v in (word.partition("=") for word in given if "=" in word)}

@@ -19,14 +19,15 @@ from quotax.data_symmetry.characters import counted
 from quotax.data_symmetry.commutant import commutant
 from quotax.data_symmetry.representation import Representation, length, one_group
 from quotax.errors import SymmetryError
+from quotax.presenting import Result
 
 CALL = "quotax.equivariant_maps"
 WRITTEN = 2**26
 """A basis of more numbers is not written out."""
 
 
-@dataclass(frozen=True, eq=False)
-class EquivariantMaps:
+@dataclass(frozen=True, eq=False, repr=False)
+class EquivariantMaps(Result):
     """A basis of all equivariant linear maps, in whole numbers: entry `(rows[k], columns[k])` of map `which[k]`.
 
     `maps(coefficients, x)` applies the map with these coefficients to vectors along the last axis of x.

@@ -28,6 +28,7 @@ from quotax.errors import ConvergenceError, FunctionSpaceError
 from quotax.function_space.coordinates import levelled, raised
 from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.refusals import examples, finite_params, like_outputs, one_output, point_of, whole
+from quotax.presenting import Result
 from quotax.threads import one_thread
 
 CALL = "quotax.tangent_kernel"
@@ -39,8 +40,8 @@ STEPS = 400
 """Products that an exponential may take, where there is no matrix."""
 
 
-@dataclass(frozen=True)
-class TangentKernel:
+@dataclass(frozen=True, repr=False)
+class TangentKernel(Result):
     """The kernel `K = J G^-1 J^T` of a network on a batch of examples.
 
     Attributes:
@@ -52,7 +53,9 @@ class TangentKernel:
         gap: the largest `|K w - J P_H G^-1 J^T w| / |K w|`, its square in effect: by how much the two kernels differ.
     """
 
-    jacobian: Jacobian
+    _also = ("shape",)
+
+    jacobian: Jacobian = field(repr=False)
     space: Any = field(default=None, repr=False)
     point: Any = field(default=None, repr=False)
     vertical_share: float | None = None
@@ -180,8 +183,8 @@ class Modes(NamedTuple):
         return self.vectors.reshape(len(self.values), -1) @ flat
 
 
-@dataclass(frozen=True)
-class NullSpace:
+@dataclass(frozen=True, repr=False)
+class NullSpace(Result):
     """The directions of parameter space in which no output of the examples changes, to first order.
 
     Attributes:

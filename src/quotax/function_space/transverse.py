@@ -24,6 +24,7 @@ from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.least_steps import least_step
 from quotax.function_space.refusals import examples, finite_params, like_outputs, one_output, point_of, whole
 from quotax.function_space.row_space import RowSpace
+from quotax.presenting import Result
 from quotax.threads import one_thread
 
 CALL = "quotax.transversality"
@@ -31,8 +32,8 @@ ROWS = 6000
 """More outputs in one of the sets are refused: their row space is factored."""
 
 
-@dataclass(frozen=True)
-class Transversality:
+@dataclass(frozen=True, repr=False)
+class Transversality(Result):
     """Angles between what training and test examples see, and the least horizontal step to a minimum of the test loss.
 
     Losses are means of squares over examples and outputs.

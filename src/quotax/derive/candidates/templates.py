@@ -288,7 +288,7 @@ def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tupl
         beside = [moments.shift(name, at) for name, at in into]
         return moments.modulo(columns, np.stack(beside, axis=-1)) if into else columns
 
-    found = _left(data, shifts, equations).any(axis=0)
+    found = np.atleast_1d(_left(data, shifts, equations).any(axis=0))
     left = [t for t, kept in zip(shifts, found, strict=True) if kept]
     return _solved(data, [*left, *weighed_terms(specs, axes, {t.gain for t in left})], axes)
 
