@@ -39,7 +39,7 @@ def saved(folder, **arrays):
             "verify net.py:mlp scal",
             "no symmetry 'scal' is stated beside net.py:mlp (is 'scale' meant?); those are scale",
         ),
-        ("verify net.py:mlp --group GLL(h) --action W1=g@W1", "is no group (is 'GL' meant?); those are GL, O"),
+        ("verify net.py:mlp --group GLL(h) --action W1=g@W1", "is no group (is 'GL' meant?); those are "),
         ("verify net.py:mlp --group GL(h,each=a,of=b) --action W1=g@W1", "unexpected keyword argument 'of'"),
         ("verify net.py:mlp --group GL(h)", "--group 'GL(h)' needs what it does: --action"),
         ("verify net.py:mlp --group GL(h) --action W1", "--action 'W1': it is written as in 'W1 = g @ W1'"),
