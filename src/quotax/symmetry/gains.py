@@ -8,7 +8,7 @@ rotation of `z` moves `U` to `U S R^T S^-1`. In the coordinates `U' = U S`, whic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
@@ -25,7 +25,7 @@ class Gain:
 
     name: str
     power: int
-    weights: Mapping[str, tuple[tuple[int, ...], int]]
+    weights: Mapping[str, tuple[tuple[int, ...], int]] = field(hash=False)
 
 
 def gain_of(action: Action, name: str) -> Gain | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,6 +155,13 @@ def test_everything_moves_with_the_group(space):
     close(push(space.horizontal(params, v)), space.horizontal(there, push(v)), 1e-9)
     curved = [space.sectional_curvature(p, a, b) for p, a, b in ((params, v, w), (there, push(v), push(w)))]
     assert abs(curved[0] - curved[1]) < 1e-8 * max(1, abs(curved[0]))
+
+
+def test_it_is_a_value(invariant):
+    metric = invariant._metric
+    copy = cloudpickle.loads(cloudpickle.dumps(metric))
+    assert copy is not metric
+    assert (copy, hash(copy)) == (metric, hash(metric))
 
 
 @pytest.mark.slow

@@ -384,6 +384,21 @@ def test_the_published_projections():
     np.testing.assert_allclose(ours[1], dh - h @ xi.T, atol=1e-10)
 
 
+# --- values
+
+
+def test_metrics_are_values():
+    """Of equal families one metric is the other, and what is compiled for one serves both."""
+    case = CASES["linear"]
+    made = {kind: [quotient(case.network, list(case.families), kind)._metric for _ in range(2)] for kind in METRICS}
+    for kind, (one, two) in made.items():
+        assert one is not two
+        assert (one, hash(one), one.gauge) == (two, hash(two), two.gauge), kind
+    assert len({one for pair in made.values() for one in pair}) == len(METRICS)
+    other = CASES["linear biases"]
+    assert quotient(other.network, list(other.families), "invariant")._metric != made["invariant"][0]
+
+
 # --- whitening
 
 

@@ -19,9 +19,9 @@ from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Gain, gain_of, reads, without
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Absorption:
-    """The scalings with their gains, and the other families on what is left; compared by identity."""
+    """The scalings with their gains, and the other families on what is left."""
 
     scalings: tuple[tuple[Family, Gain], ...]
     families: tuple[Family, ...]

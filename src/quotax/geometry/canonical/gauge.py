@@ -71,9 +71,9 @@ class Descent(NamedTuple):
     value: jax.Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Gauge:
-    """What each family does for the canonical representative; compared by identity.
+    """What each family does for the canonical representative.
 
     `shifts` are removed in order; `parts` hold the linear families, without the parameters that say nothing about a
     family's canonical form; `characters` are the families with a one-sided action, with the sign of it; `unsettled`
@@ -85,6 +85,14 @@ class Gauge:
     characters: Mapping[str, int]
     excluded: frozenset[str]
     unsettled: Mapping[str, str]
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.shifts, self.parts, self.excluded))
+
+    def __hash__(self) -> int:
+        """Computed once, because every call of a compiled program asks for it."""
+        return self._hash
 
     @property
     def linear(self) -> tuple[Family, ...]:

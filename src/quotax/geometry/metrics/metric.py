@@ -73,7 +73,7 @@ class Aim(NamedTuple):
 
 
 class Metric(abc.ABC):
-    """A metric; compared by identity, so that what is compiled for it is found again.
+    """A metric; compared by what it is made of, so that what is compiled for one serves its equals.
 
     `data` is what `prepare` computes once at a base point.
     """
@@ -93,7 +93,7 @@ class Metric(abc.ABC):
 
     Horizontal geodesics then stay among them, and their accelerations are vertical.
     """
-    _maker: Callable[[], Metric]
+    _maker: functools.partial[Metric]
     lemma: str = ""
     """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
 
@@ -106,6 +106,23 @@ class Metric(abc.ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         """It is made again, and so are its programs."""
         return self._maker, ()
+
+    @functools.cached_property
+    def _value(self) -> tuple[Any, ...]:
+        given = (tuple(each) if isinstance(each, list) else each for each in self._maker.args)
+        return (type(self), *given, *sorted(self._maker.keywords.items()))
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is made of the same."""
+        return self is other or (isinstance(other, Metric) and self._value == other._value)
+
+    def __hash__(self) -> int:
+        """By value, computed once, because every call of a compiled program asks for it."""
+        return self._hash
 
     @abc.abstractmethod
     def prepare(self, arrays: Named) -> Any:
