@@ -18,7 +18,16 @@ from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.domain import Eqn, Rule, Unreadable
 from quotax.interpret.jets import formulas
 from quotax.interpret.jets import rules as jets_rules
-from quotax.interpret.laws.rules import algebraic, choices, loops, pointwise, positions, reindexing, summation
+from quotax.interpret.laws.rules import (
+    algebraic,
+    choices,
+    loops,
+    pointwise,
+    positions,
+    reindexing,
+    summation,
+    truths,
+)
 from quotax.interpret.laws.writing import Rule as Law
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity
@@ -184,10 +193,10 @@ _ROWS = (
         Row(name, symbolic=rules.relation(name), jets=jets_rules.relation(name), laws=choices.compare)
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
     ),
-    Row("and", symbolic=rules.logical(truth.conjunction), jets=jets_rules.logical("and"), laws=choices.conjunction),
-    Row("or", symbolic=rules.logical(truth.disjunction), jets=jets_rules.logical("or"), laws=choices.disjunction),
-    Row("xor", symbolic=rules.logical(truth.exclusive), jets=jets_rules.logical("xor"), laws=choices.exclusive),
-    Row("not", symbolic=rules.logical(truth.negation), jets=jets_rules.negation, laws=choices.negation),
+    Row("and", symbolic=rules.logical(truth.conjunction), jets=jets_rules.logical("and"), laws=truths.conjunction),
+    Row("or", symbolic=rules.logical(truth.disjunction), jets=jets_rules.logical("or"), laws=truths.disjunction),
+    Row("xor", symbolic=rules.logical(truth.exclusive), jets=jets_rules.logical("xor"), laws=truths.exclusive),
+    Row("not", symbolic=rules.logical(truth.negation), jets=jets_rules.negation, laws=truths.negation),
     Row("is_finite", symbolic=rules.finite, jets=jets_rules.finite, laws=choices.finite),
 )
 

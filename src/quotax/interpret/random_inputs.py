@@ -11,9 +11,10 @@ from quotax.artifacts import ArraySpec
 
 
 def random_input(
-    spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], Any]
-) -> Any:
-    """Tokens below their bound, or a mask of zeros and ones; what is neither, `real` draws.
+    spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], Any],
+    shown: float = 0.5,
+) -> Any:  # fmt: skip
+    """Tokens below their bound, or a mask of zeros and ones, of which `shown` are ones; what is neither, `real` draws.
 
     Residues have no sign: of numbers that `real` draws, the magnitudes are positive.
     """
@@ -21,6 +22,6 @@ def random_input(
     if spec.kind == "tokens":
         return rng.integers(0, spec.bound(sizes), shape).astype(np.int32)
     if spec.kind == "mask":
-        return rng.integers(0, 2, shape).astype(np.float64)
+        return (rng.random(shape) < shown).astype(np.float64)
     drawn = real(shape)
     return np.abs(drawn) if spec.kind == "positive" and isinstance(drawn, np.ndarray) else drawn

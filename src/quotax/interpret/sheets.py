@@ -21,10 +21,21 @@ def laws() -> dict[str, writing.Rule]:
 def write_sheet(program: OpenTrace | Trace) -> tuple[Sheet, writing.Writer]:
     """What a trace computes, written out. Raises `NoLaw` where an operation is not read.
 
-    Large negative constants of masks are read as minus infinity, and the sheet lists that with its assumptions.
+    Large negative constants of masks are read as minus infinity, and the sheet lists that with its assumptions. Of a
+    row that a mask leaves nothing of, that says nothing: where inputs can make such rows, a mask that is added stays a
+    number, which it can be, and where nothing else is seen to happen, every mask does.
     """
-    jaxpr, notes = read_masks(program.jaxpr)
-    read = replace(program, jaxpr=jaxpr)
-    sheet, writer = writing.write_sheet(read, laws(), lambda closed, values: evaluate(closed, SYMBOLIC, values))
+    notes: tuple[str, ...] = ()
+    for added in (True, False):
+        jaxpr, notes = read_masks(program.jaxpr, added)
+        sheet, writer = _written(replace(program, jaxpr=jaxpr))
+        if not notes or not writer.emptied:
+            break
+    if notes and writer.emptied == "always":
+        return _written(program)
     sheet.assumptions = (*sheet.assumptions, *notes)
     return sheet, writer
+
+
+def _written(program: OpenTrace | Trace) -> tuple[Sheet, writing.Writer]:
+    return writing.write_sheet(program, laws(), lambda closed, values: evaluate(closed, SYMBOLIC, values))

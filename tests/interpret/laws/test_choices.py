@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernel.evaluation import Numbers
-from quotax.interpret.laws.rules.choices import _decided, _order_of
-from quotax.interpret.laws.rules.positions import as_index, as_size, bounds
+from quotax.interpret.laws.rules.choices import _order_of
+from quotax.interpret.laws.rules.positions import as_index, as_size, bounds, decided
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import TokenInput
 from quotax.kernel.indices import Free
@@ -45,7 +45,7 @@ def test_a_comparison_that_is_decided_is_so_everywhere(name):
     known = 0
     for left in made:
         for right in made:
-            found = _decided(algebra, name, left, right)
+            found = decided(algebra, name, left, right)
             order = _order_of(algebra, left, right) if name == "le" else None
             known += found is not None
             if found is None and order is None:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotax.artifacts import Trace
+from quotax.artifacts import Trace, sizes_text
+from quotax.errors import ArchitectureError
 from quotax.interpret import evaluate
 from quotax.interpret.jets.domain import Jet, JetDomain
 from quotax.interpret.jets.random_functions import RandomFunctions
 from quotax.interpret.jets.residues import PRIME
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.shared.mask_levels import read_masks
+
+_TRIED = 20
+"""So many draws without a number, and constants that were read as minus infinity are the numbers that they are."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
     """Batches without end. `one_point`: all of them at the same parameters, with different inputs."""
     points = {spec.name: _residues(rng, (1, *spec.shape(trace.sizes))) for spec in trace.params}
     seed = int(rng.integers(1, 2**40))
-    masked = read_masks(trace.jaxpr)[0]
+    read = read_masks(trace.jaxpr)[0]
+    failed = 0
     while True:
         count = samples
         if not one_point:
@@ -54,12 +59,24 @@ def batches(trace: Trace, rng: np.random.Generator, samples: int, *, one_point: 
         variables = [domain.variable(params[spec.name]) for spec in trace.params]
         # tokens and masks are constants of the batch; real inputs differ from sample to sample
         real = lambda shape, n=count: Jet(_residues(rng, (n, *shape)))
-        inputs = [random_input(spec, trace.sizes, rng, real) for spec in trace.inputs]
-        outputs = evaluate(masked, domain, [*variables, *inputs])
+        # a row that a mask leaves nothing of is no number: the next masks leave more
+        shown = 1 - 0.5 / (1 + failed % _TRIED)
+        inputs = [random_input(spec, trace.sizes, rng, real, shown) for spec in trace.inputs]
+        outputs = evaluate(read, domain, [*variables, *inputs])
         jacobian = domain.jacobian(outputs, variables)
         good = ~domain.bad
         if not good.any():
+            failed += 1
+            if failed == _TRIED:
+                read = trace.jaxpr
+            elif failed > 2 * _TRIED:
+                raise ArchitectureError(
+                    f"at {failed} random points of sizes {sizes_text(trace.sizes)} the model was no number: it divides "
+                    "by zero, or a mask of minus infinity leaves nothing of a row of scores. Guard the division, or "
+                    "let every row see something."
+                )
             continue
+        failed = 0
         yield Batch(
             {name: p[good] for name, p in params.items()},
             {spec.name: j[:, good] for spec, j in zip(trace.params, jacobian, strict=True)},

@@ -47,7 +47,7 @@ class Jet:
 
 @dataclass
 class JetDomain:
-    """One batch of samples: its random functions, the tape, and which samples divided by zero."""
+    """One batch of samples: its random functions, the tape, and which samples are no numbers: they divided by zero."""
 
     functions: RandomFunctions
     samples: int
@@ -169,7 +169,7 @@ class JetDomain:
             self.finite(a, b)
             return self.record(x * y % PRIME, [(a, lambda w: w * y % PRIME), (b, lambda w: w * x % PRIME)])
         sign = 1 if operation == "add" else -1
-        infinite = _signs(a, 1, b, sign)
+        infinite = self._signs(a, 1, b, sign)
         values = (x + sign * y) % PRIME
         if infinite is not None:
             alive = (infinite == 0).astype(np.int64)
@@ -250,6 +250,18 @@ class JetDomain:
         shape = (1,) * (rank - len(jet.shape)) + jet.shape
         return self.take([jet], np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape))
 
+    def _signs(self, a: Jet, sign_a: int, b: Jet, sign_b: int) -> np.ndarray | None:
+        """The signs of a sum; samples in which infinities of opposite signs meet are marked: it is no number there."""
+        if a.infinite is None and b.infinite is None:
+            return None
+        zero = np.zeros((1,) * a.values.ndim, np.int8)
+        left = zero if a.infinite is None else a.infinite * sign_a
+        right = zero if b.infinite is None else b.infinite * sign_b
+        meet = left * right < 0
+        if meet.any():
+            self.bad |= np.broadcast_to(meet.reshape(len(meet), -1).any(axis=1), self.bad.shape)
+        return np.where(meet, 0, np.sign(left + right)).astype(np.int8)
+
     # --- derivatives
 
     def jacobian(self, outputs: Sequence[Any], variables: Sequence[Jet]) -> list[np.ndarray]:
@@ -276,17 +288,6 @@ class JetDomain:
                 adjoints[source] = (adjoints[source] + part) % PRIME if source in adjoints else part
         zero = lambda jet: np.zeros((total, self.samples, *jet.shape), np.int64)
         return [adjoints[jet.node] % PRIME if jet.node in adjoints else zero(jet) for jet in variables]  # type: ignore[index]
-
-
-def _signs(a: Jet, sign_a: int, b: Jet, sign_b: int) -> np.ndarray | None:
-    if a.infinite is None and b.infinite is None:
-        return None
-    zero = np.zeros((1,) * a.values.ndim, np.int8)
-    left = zero if a.infinite is None else a.infinite * sign_a
-    right = zero if b.infinite is None else b.infinite * sign_b
-    if (left * right < 0).any():
-        raise Unreadable("it subtracts infinite constants", "mask with `jnp.where` once")
-    return np.sign(left + right).astype(np.int8)
 
 
 def _unbroadcast(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend import core
+from jax.extend.core import ClosedJaxpr
 
 from quotax.artifacts import ArraySpec, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
@@ -56,6 +57,8 @@ class Writer:
     numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     casts: int = 0
+    emptied: Literal["", "sometimes", "always"] = ""
+    """Whether masks leave nothing of a row that is summed: for some inputs, or for all that were looked at."""
     _fresh: int = 0
 
     def fresh(self, size: Size) -> Free:
@@ -134,7 +137,7 @@ class Writer:
         values: dict[Any, Any] = {}
 
         def read(atom: Any) -> Any:
-            if not isinstance(atom, Literal):
+            if not isinstance(atom, core.Literal):
                 return values[atom]
             if id(atom) in self.numbers:
                 return Tensor((), self.arbitrary(list(self.numbers).index(id(atom))))

@@ -4,6 +4,8 @@ A constant is read so only where all that is made of it is what a mask is for: i
 shifted and scaled with them, compared with them by a maximum, and exponentiated. Where it meets anything else, is added
 back, multiplied by a value, or handed out, it is the number that it is. A model that computes with a constant of such a
 size may take back what a mask put there, so in it none is read.
+
+A mask that is added, `scores + where(mask, 0, -1e10)`, is made of numbers alone and may stay what it is.
 """
 
 from __future__ import annotations
@@ -50,12 +52,16 @@ _COMPARED = frozenset(
 """Where a constant is a bound, nothing is computed with it."""
 
 
-def read_masks(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[str, ...]]:
-    """(the jaxpr with minus infinity where a constant stands for it, what is assumed with that)."""
+def read_masks(closed: ClosedJaxpr, added: bool = True) -> tuple[ClosedJaxpr, tuple[str, ...]]:
+    """(the jaxpr with minus infinity where a constant stands for it, what is assumed with that).
+
+    Without `added`, masks that are added are left as they are.
+    """
     reader = _Reader()
-    out = reader.run(closed, [None] * len(closed.jaxpr.invars))
+    out = reader.run(closed, [None] * len(closed.jaxpr.invars), [False] * len(closed.jaxpr.invars))
     reader.refuse(out)
-    kept = {spot: number for spot, number in reader.seen.items() if spot in reader.chosen.keys() - reader.refused}
+    here = reader.chosen.keys() - reader.refused - (set() if added else reader.added - reader.replacing)
+    kept = {spot: number for spot, number in reader.seen.items() if spot in here}
     if not kept or reader.computes:
         return closed, ()
     notes = [
@@ -70,6 +76,9 @@ class _Reader:
     seen: dict[Spot, float] = field(default_factory=dict)
     chosen: dict[Spot, str] = field(default_factory=dict)
     """Where a constant is chosen in place of numbers."""
+    added: set[Spot] = field(default_factory=set)
+    """Where it is chosen in place of a constant, and where in place of anything else."""
+    replacing: set[Spot] = field(default_factory=set)
     refused: set[Spot] = field(default_factory=set)
     computes: bool = False
     """Whether some large constant is computed with."""
@@ -78,18 +87,24 @@ class _Reader:
         for value in values:
             self.refused |= value.spots if value is not None else set()
 
-    def run(self, closed: Any, arguments: Sequence[Meaning | None], origin: str = "") -> list[Meaning | None]:
+    def run(
+        self, closed: Any, arguments: Sequence[Meaning | None], known: Sequence[bool], origin: str = ""
+    ) -> list[Meaning | None]:
+        """The meanings of the outputs; `known` says which arguments are constants."""
         jaxpr = as_closed(closed).jaxpr
         self.computes = self.computes or any(map(_large, as_closed(closed).consts))
         values: dict[Any, Meaning | None] = dict(zip(jaxpr.invars, arguments, strict=True))
+        constants = {*jaxpr.constvars, *(v for v, constant in zip(jaxpr.invars, known, strict=True) if constant)}
         for number, equation in enumerate(jaxpr.eqns):
             atoms = enumerate(equation.invars)
             read = [
                 self.literal(atom, (id(jaxpr), number, k)) if isinstance(atom, Literal) else values.get(atom)
                 for k, atom in atoms
             ]
-            out = self.step(equation, read, place(equation) or origin)
+            fixed = [isinstance(atom, Literal) or atom in constants for atom in equation.invars]
+            out = self.step(equation, read, fixed, place(equation) or origin)
             values.update(zip(equation.outvars, out, strict=True))
+            constants.update(equation.outvars if all(fixed) else ())
         return [None if isinstance(atom, Literal) else values.get(atom) for atom in jaxpr.outvars]
 
     def literal(self, atom: Literal, spot: Spot) -> Meaning | None:
@@ -104,11 +119,11 @@ class _Reader:
             self.refused.add(spot)
         return Meaning(True, frozenset({spot}), abs(value))
 
-    def step(self, equation: Any, args: list[Meaning | None], where: str) -> list[Meaning | None]:
+    def step(self, equation: Any, args: list[Meaning | None], fixed: list[bool], where: str) -> list[Meaning | None]:
         name = equation.primitive.name
         nothing: list[Meaning | None] = [None] * len(equation.outvars)
         if name in CALLS:
-            return self.run(equation.params[CALLS[name]], args, where)
+            return self.run(equation.params[CALLS[name]], args, fixed, where)
         masked = [a for a in args if a is not None]
         inner = [body for value in equation.params.values() for body in bodies(value)]
         if inner:
@@ -116,7 +131,8 @@ class _Reader:
             self.refuse(args)
             self.computes = self.computes or bool(masked)
             for body in inner:
-                self.refuse(self.run(body, [None] * len(as_closed(body).jaxpr.invars), where))
+                count = len(as_closed(body).jaxpr.invars)
+                self.refuse(self.run(body, [None] * count, [False] * count, where))
             return nothing
         if not masked:
             return nothing
@@ -129,6 +145,7 @@ class _Reader:
         if name == "select_n" and args[0] is None and any(a is None or not a.level for a in args[1:]):
             for spot in (spot for a in masked if a.level for spot in a.spots):
                 self.chosen.setdefault(spot, where)
+                (self.added if all(fixed[1:]) else self.replacing).add(spot)
             return [both._replace(level=False)]
         if len(masked) == 1 and not masked[0].level:
             if name in ("add", "add_any", "max") or (name == "sub" and args[1] is None):

@@ -11,8 +11,10 @@ import numpy as np
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from quotax.interpret.laws.rules.masked_rows import left_over
 from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import bounds
+from quotax.interpret.laws.rules.truths import compared_truth
 from quotax.interpret.laws.tensors import NoLaw, Tensor
 from quotax.interpret.laws.writing import OPEN, Eqn
 from quotax.kernel import atoms as kinds
@@ -154,6 +156,11 @@ def power(eqn: Eqn, value: Tensor, exponent: Fraction) -> Tensor:
         return out
     if exponent > 0:
         return out.assuming(f"what stands under the root at {eqn.place} is not negative")
+    if whole:
+        left = left_over(eqn.writer, value.poly)
+        if left is not None:
+            note = f"in every row that is summed at {eqn.place} its mask leaves something"
+            return out if left else out.assuming(note)
     end = OPEN if _flat(algebra, value.poly) or _selects(algebra, value.poly) else ""
     if whole:
         return out.assuming(f"the denominator at {eqn.place} is not zero{end}")
@@ -265,7 +272,9 @@ def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
         wide = np.iinfo(after).min <= np.iinfo(before).min and np.iinfo(before).max <= np.iinfo(after).max
         return [args[0]] if wide or _fits(eqn, args[0], after) else opaque(eqn, args)
     if kinds[1] == "b":
-        return generic(eqn, args)
+        (value,) = operands(eqn, args)
+        truth = compared_truth(eqn, "ne", value, replace(value, poly={}))
+        return generic(eqn, args) if truth is None else [truth]
     return opaque(eqn, args)
 
 

@@ -1,4 +1,4 @@
-"""Truth values, extremes, comparisons, and choices by them."""
+"""Extremes, comparisons, and choices by truth values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import sympy as sp
 
 from quotax.interpret.laws.rules.algebraic import multiple, result
-from quotax.interpret.laws.rules.pointwise import generic, infinity, one_number, opaque, operands, variables
-from quotax.interpret.laws.rules.positions import as_size, bounds, token_of, token_selection, top_place
+from quotax.interpret.laws.rules.masked_rows import masked_name
+from quotax.interpret.laws.rules.pointwise import generic, infinity, one_number, operands, variables
+from quotax.interpret.laws.rules.positions import as_size, bounds, decided, token_of, token_selection, top_place
+from quotax.interpret.laws.rules.truths import compared_truth
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn
@@ -20,42 +22,6 @@ from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational, single
 from quotax.kernel.sheet import Extreme, Function, Guard, definitions, made_of, node
 from quotax.kernel.sizes import ZERO
-
-# --- truth values
-
-
-def conjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`a and b` of truth values is their product."""
-    if eqn.kind(0) != "b":
-        return opaque(eqn, args)
-    left, right = operands(eqn, args)
-    return [replace(left, poly=eqn.algebra.multiply(left.poly, right.poly), compared=())]
-
-
-def disjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`a or b` is `a + b - a b`."""
-    return _both(eqn, args, -1)
-
-
-def exclusive(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`a xor b` is `a + b - 2 a b`."""
-    return _both(eqn, args, -2)
-
-
-def _both(eqn: Eqn, args: list[Any], times: int) -> list[Any]:
-    if eqn.kind(0) != "b":
-        return opaque(eqn, args)
-    algebra = eqn.algebra
-    left, right = operands(eqn, args)
-    poly = algebra.add(algebra.add(left.poly, right.poly), algebra.multiply(left.poly, right.poly), times)
-    return [replace(left, poly=poly, compared=())]
-
-
-def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """`not a` is `1 - a`."""
-    if eqn.kind(0) != "b":
-        return opaque(eqn, args)
-    return [replace(args[0], poly=eqn.algebra.add(UNIT, args[0].poly, -1))]
 
 
 def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
@@ -112,13 +78,16 @@ def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
     """Comparisons: of positions where it is known, of tokens and ramps with ramps a selection, else a function."""
     name, algebra = eqn.primitive.name, eqn.algebra
     left, right = operands(eqn, args)
-    known = _decided(algebra, name, left.poly, right.poly)
+    known = decided(algebra, name, left.poly, right.poly)
     if known is not None:
         poly: Poly = UNIT if known else {}
         return [_compared(left, right, poly, (left.poly, right.poly))]
     if name in ("eq", "ne") and left.poly == right.poly:
         # a number equals itself: guarded by the conditions under which it is one
         return [_compared(left, right, UNIT if name == "eq" else {}, (left.poly,))]
+    truth = compared_truth(eqn, name, left, right)
+    if truth is not None:
+        return [truth]
     if name == "eq":
         for one, other in ((left, right), (right, left)):
             found = _one_hot(eqn, one.poly, other.poly)
@@ -130,25 +99,6 @@ def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 def _compared(left: Tensor, right: Tensor, poly: Poly, compared: tuple[Poly, ...]) -> Tensor:
     return Tensor(left.dims, poly, compared=compared, inherited=left.guards | right.guards)
-
-
-def _decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | None:
-    """What a comparison of positions and sizes is for all of them: `low <= left - right <= high` decides it, or not."""
-    found = bounds(algebra, algebra.add(left, right, -1))
-    if found is None:
-        return None
-    low, high = found
-    below, above = ZERO.minus(high), low
-    if name in ("lt", "ge") and (below.positive or above.nonnegative):
-        return below.positive if name == "lt" else above.nonnegative
-    if name in ("le", "gt") and (below.nonnegative or above.positive):
-        return below.nonnegative if name == "le" else above.positive
-    if name in ("eq", "ne"):
-        if below.positive or above.positive:
-            return name == "ne"
-        if low == high == ZERO:
-            return name == "eq"
-    return None
 
 
 def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
@@ -252,6 +202,5 @@ def _masked(eqn: Eqn, predicate: Poly, cases: tuple[Poly, Poly], filled: Sequenc
     level = filled[hidden]
     assert level is not None
     z, p = variables(2)
-    name = f"masked{hidden}_{'nan' if level != level else level}"
-    function = Function(sp.Function(name)(z, p), (z, p), "mask", Extreme())
+    function = Function(sp.Function(masked_name(hidden, level))(z, p), (z, p), "mask", Extreme())
     return node(eqn.algebra, function, [cases[1 - hidden], predicate])

@@ -56,6 +56,25 @@ def bounds(algebra: Algebra, poly: Poly) -> tuple[Size, Size] | None:
     return low, high
 
 
+def decided(algebra: Algebra, name: str, left: Poly, right: Poly) -> bool | None:
+    """What a comparison of positions and sizes is for all of them: `low <= left - right <= high` decides it, or not."""
+    found = bounds(algebra, algebra.add(left, right, -1))
+    if found is None:
+        return None
+    low, high = found
+    below, above = ZERO.minus(high), low
+    if name in ("lt", "ge") and (below.positive or above.nonnegative):
+        return below.positive if name == "lt" else above.nonnegative
+    if name in ("le", "gt") and (below.nonnegative or above.positive):
+        return below.nonnegative if name == "le" else above.positive
+    if name in ("eq", "ne"):
+        if below.positive or above.positive:
+            return name == "ne"
+        if low == high == ZERO:
+            return name == "eq"
+    return None
+
+
 def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
     """The largest value of a ramp, of tokens or of the place of a maximum; the least is zero."""
     match atom.what:
