@@ -25,7 +25,7 @@ BATCH = 32
 MOST_POINTS = 200
 """Points at which a rank is taken at most: on open sets of parameters a ReLU network has flat directions of its own."""
 STEADY = 6
-"""When this many points have the same rank, no further point is looked at."""
+"""When this many points have the same rank with a clear gap, and no other has more, no further point is looked at."""
 NARROW = 0.3
 """At every other point, biases are this much smaller: kinks then lie where inputs are, and more patterns occur."""
 WORK = 2_000_000_000
@@ -34,6 +34,8 @@ TOGETHER = 64
 """Points at which a value is taken at once, where many are asked for."""
 FEW = 24
 """So few are taken one by one: nothing more is traced for them."""
+FAINT = 1e-100
+"""Of a row of length one, smaller entries are zero."""
 REDRAWN = 8
 """How often a point is drawn anew where the model is not defined."""
 
@@ -177,6 +179,7 @@ class FloatModel:
         scale = np.linalg.norm(matrix, axis=1, keepdims=True)
         keep = scale[:, 0] > 1e-9 * scale.max(initial=0.0)
         matrix = matrix[keep] / scale[keep]
+        matrix[np.abs(matrix) < FAINT] = 0.0  # numbers that are nearly no floats are slow, and change no rank
         if len(matrix) > 6 * total + 60:  # an orthogonal factor does not change singular values
             matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
         return matrix, moving
@@ -215,10 +218,11 @@ class FloatModel:
                 continue
             moving |= found[1]
             ranks.append(counted(np.linalg.svd(found[0], compute_uv=False)))
-            values = {value for value, _ in ranks}
-            reached = max(values) >= (total if most is None else most)
+            reached = max(value for value, _ in ranks) >= (total if most is None else most)
+            clear = [value for value, gap in ranks if gap > GAP]
+            steady = len(clear) >= STEADY and min(clear) == max(value for value, _ in ranks)
             # What does not move at one point, a dead unit, may move at another.
-            if (reached and (moving.all() or turn > 1)) or (len(ranks) >= STEADY and len(values) == 1):
+            if (reached and (moving.all() or turn > 1)) or steady:
                 break
         if not ranks:
             return None
