@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from quotax.artifacts import Certificate, Model, Trace, sizes_text
+from quotax.artifacts import ArraySpec, Certificate, Model, Trace, sizes_text
 from quotax.certify.counterexample import find_witness, precision_notes
 from quotax.certify.every_width.opening import guarded, opened
 from quotax.certify.every_width.proving import Outcome, attempt
@@ -115,9 +116,11 @@ def _prove(trace: Trace, action: Action, deadline: float) -> tuple[Equality, str
     lemmas: dict[str, None] = {}
     assumptions: dict[str, None] = {}
     elements = 0
+    count = math.prod(_values(spec, trace) ** _entries(spec, trace) for spec in trace.inputs if spec.discrete)
+    if count > _CASES:
+        said = f"{count}" if count < 10**9 else f"about 10^{len(str(count)) - 1}"
+        return Equality(False, residual=f"{said} token and mask inputs are too many to try one by one"), ""
     cases = list(_input_cases(trace))
-    if len(cases) > _CASES:
-        return Equality(False, residual=f"{len(cases)} token and mask inputs are too many to try one by one"), ""
     before = [_outputs(trace, params, inputs) for inputs in cases]
     for g, inverse in action.group.symbolic(trace.sizes):
         elements += 1
@@ -142,13 +145,20 @@ def _outputs(trace: Trace, params: Mapping[str, np.ndarray], inputs: Mapping[str
     ]
 
 
+def _entries(spec: ArraySpec, trace: Trace) -> int:
+    return math.prod(spec.shape(trace.sizes))
+
+
+def _values(spec: ArraySpec, trace: Trace) -> int:
+    """How many values an entry of tokens or of a mask may have."""
+    return spec.bound(trace.sizes) if spec.kind == "tokens" else 2
+
+
 def _input_cases(trace: Trace) -> Iterator[dict[str, np.ndarray]]:
     """Real inputs as symbols; tokens and masks take every value that they may."""
     discrete = [spec for spec in trace.inputs if spec.discrete]
     real = {spec.name: symbols_for(spec, trace.sizes) for spec in trace.inputs if not spec.discrete}
-    counts = [int(np.prod(spec.shape(trace.sizes))) for spec in discrete]
-    bounds = [spec.bound(trace.sizes) if spec.kind == "tokens" else 2 for spec in discrete]
-    choices = [itertools.product(range(bound), repeat=count) for bound, count in zip(bounds, counts, strict=True)]
+    choices = [itertools.product(range(_values(spec, trace)), repeat=_entries(spec, trace)) for spec in discrete]
     for values in itertools.product(*choices):
         arrays = {
             spec.name: np.array(value, dtype=np.int32 if spec.kind == "tokens" else np.float64).reshape(

@@ -5,6 +5,9 @@ shapes: a contraction that two dimensions are one, an elementwise operation that
 the product of others, which takes the unknown apart. What an equation makes of nothing (`iota`, a broadcast to a
 number) is an unknown too, until it meets another one. Sizes are known throughout, and unknowns of different sizes never
 meet; two of the same size are one only where an equation says so.
+
+A dimension that is cut into equal parts is their number times their length, but for one whose parts are put together
+again, as those of a rotary embedding are, `x * cos + concatenate(-x2, x1) * sin`: it stays one.
 """
 
 from __future__ import annotations
@@ -26,15 +29,17 @@ Dims = tuple["Unknown", ...]
 class Unknown:
     """A size that is followed; `parts` once it is known to be another one, or a product.
 
-    `number` says that it is what it is: heights and widths of a convolution's kernel and image.
+    `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what it was
+    cut out of, and `rejoined` says of a number of parts that they were put together again.
     """
 
-    __slots__ = ("number", "parts", "size")
+    __slots__ = ("number", "parts", "rejoined", "size", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
         self.parts: Dims | None = None
-        self.number = False
+        self.number = self.rejoined = False
+        self.whole: Dims | None = None
 
 
 def factors(dim: Sequence[Unknown]) -> list[Unknown]:
@@ -59,6 +64,7 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
         elif a[0].size == b[0].size:
             b[0].parts = (a[0],)
             a[0].number |= b[0].number
+            a[0].rejoined |= b[0].rejoined
             a, b = factors(a[1:]), factors(b[1:])
         else:
             if a[0].size < b[0].size:
@@ -97,6 +103,7 @@ class Followed:
         self.looked_up: dict[int, Dims] = {}
         tokens = [frozenset([place]) for place in range(len(arguments))]
         self.outputs = self._run(bare(jaxpr), list(arguments), tokens)[0]
+        _undo_cuts([dim for dims in arguments for dim in dims])
 
     def _run(self, jaxpr: Any, arguments: list[Any], tokens: list[frozenset[int]]) -> tuple[list[Any], list[Any]]:
         known: dict[Any, Any] = {}
@@ -184,6 +191,31 @@ class Followed:
         return out
 
 
+def _undo_cuts(dims: Sequence[Dims]) -> None:
+    """Dimensions whose parts were put together again are one unknown, unless something else is as long as a part."""
+    cut: dict[tuple[Unknown, ...], list[Unknown]] = {}
+    elsewhere: set[Unknown] = set()
+    waiting = [unknown for dim in dims for unknown in dim]
+    seen: set[Unknown] = set()
+    while waiting:
+        unknown = waiting.pop()
+        if unknown in seen:
+            continue
+        seen.add(unknown)
+        roots = tuple(factors((unknown,)))
+        if unknown.parts is not None and len(unknown.parts) == 2 and len(roots) == 2 and roots[0].rejoined:
+            cut.setdefault(roots, []).append(unknown)
+        elif unknown.parts is not None:
+            waiting += unknown.parts
+        else:
+            elsewhere.add(unknown)
+    for (_, part), (first, *others) in cut.items():
+        if part not in elsewhere:
+            first.parts = None
+            for unknown in others:
+                unknown.parts = (first,)
+
+
 def _fresh(shape: Sequence[int]) -> list[Dims]:
     return [(Unknown(n),) for n in shape]
 
@@ -231,11 +263,18 @@ def _reduce(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
 
 def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     out = list(dims[0])
+    roots = [factors(other[settings["dimension"]]) for other in dims]
     for other in dims[1:]:
         for k, (a, b) in enumerate(zip(out, other, strict=True)):
             if k != settings["dimension"]:
                 meet(a, b)
-    out[settings["dimension"]] = (Unknown(shapes[0][settings["dimension"]]),)
+    size = shapes[0][settings["dimension"]]
+    whole = roots[0][0].whole if len(roots[0]) == 1 and all(r == roots[0] for r in roots) else None
+    if whole is not None and math.prod(u.size for u in whole) == size:
+        factors(whole)[0].rejoined = True
+        out[settings["dimension"]] = whole
+    else:
+        out[settings["dimension"]] = (Unknown(size),)
     return [out]
 
 
@@ -253,6 +292,9 @@ def _parts(dim: Dims, count: int) -> Dims:
     counted, part = reshaped([dim], (count, size // count))
     for unknown in factors(counted):
         unknown.number = True
+    own = factors(part)
+    if len(own) == len(factors(counted)) == 1 and own[0].whole is None:
+        own[0].whole = tuple(dim)
     return part
 
 

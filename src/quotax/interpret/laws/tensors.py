@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Factor, NamedSum
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import Algebra, Poly
-from quotax.kernel.sheet import Guard
+from quotax.kernel.polynomials import Algebra, Poly, rational
+from quotax.kernel.sheet import Guard, named_sum
 from quotax.kernel.sizes import ONE, Size, read
 
 Dims = tuple[tuple[Size, ...], ...]
@@ -139,7 +140,31 @@ def refined(algebra: Algebra, value: Tensor, wanted: Dims) -> Tensor:
             parts = [place(d, position + k, made[position + k]) for k in range(pieces[f])]
             position += pieces[f]
             mapping[place(d, f, size)] = joint(parts)
-    return relabelled(algebra, value, mapping, tuple(dims))
+    out = relabelled(algebra, value, mapping, tuple(dims))
+    return replace(out, poly=_looked_into(algebra, out.poly))
+
+
+def _looked_into(algebra: Algebra, poly: Poly) -> Poly:
+    """The polynomial with sums that do not have a part of a joint index, said without it: a table that repeats itself.
+
+    Cosines of rotary positions are the same in both halves; so is what is looked up in their table.
+    """
+    out: Poly = {}
+    for term, coefficient in poly.items():
+        factors: list[Factor] = []
+        for factor in term:
+            what = algebra.atoms[factor.atom].what
+            pairs = any(isinstance(i, ix.Pair) for i in factor.at) and not algebra.bound_in([factor])
+            if isinstance(what, NamedSum) and pairs and factor.power == 1:
+                inner = algebra.at(what.poly, factor.at)
+                if len(algebra.free_in(inner)) < len(algebra.free_in({(factor,): coefficient})):
+                    made = inner if rational(inner) is not None else named_sum(algebra, inner)
+                    coefficient *= sum(made.values())
+                    factors += [f for t in made for f in t]
+                    continue
+            factors.append(factor)
+        out = algebra.add(out, algebra.normal(coefficient, factors))
+    return out
 
 
 def common_factors(mine: Sequence[Size], theirs: Sequence[Size]) -> tuple[list[int], list[Size]]:
