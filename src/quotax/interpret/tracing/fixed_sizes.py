@@ -13,6 +13,7 @@ from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.precisions import in_single_precision, other_steps
+from quotax.interpret.tracing.sign_bits import comparing
 from quotax.parts import groups, tree, whole_shape
 from quotax.trees import named
 
@@ -57,14 +58,14 @@ def trace(
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
     single = in_single_precision(flat, arrays) if compared else None
-    if single is not None and (why := other_steps(closed, single)):
+    if single is not None and (why := other_steps(comparing(closed), comparing(single))):
         raise ArchitectureError(
             f"`{getattr(function, '__name__', 'function')}` is another function in float32 than in float64, in which "
             f"models are read: {why}. Write it without looking at types (random numbers: pass them, or draw them in a "
             f"type of your own), or set `jax_enable_x64`."
         )
     with jax.enable_x64(True):
-        apart = program_of_parts(closed, params, sizes)
+        apart = program_of_parts(comparing(closed), params, sizes)
         written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)
     return Trace(apart, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs), written)
 

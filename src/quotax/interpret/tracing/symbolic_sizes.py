@@ -30,6 +30,7 @@ from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import given, nested
+from quotax.interpret.tracing.sign_bits import comparing
 from quotax.jaxprs import bare, bodies, is_key
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
@@ -72,7 +73,7 @@ def open_trace(
         with jax.enable_x64(True), watch:
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
-                closed = program_of_parts(closed, params, dims)
+                closed = program_of_parts(comparing(closed), params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
                 raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
