@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.interpreters.partial_eval import dce_jaxpr
 
 CALLS = {
     "jit": "jaxpr",
@@ -49,6 +50,12 @@ def live(jaxpr: Jaxpr) -> list[Any]:
             kept.append(equation)
             needed.update(v for v in equation.invars if not isinstance(v, Literal))
     return kept[::-1]
+
+
+def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The jaxpr without what no output depends on, in calls too: keys split for a dropout that is off."""
+    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return ClosedJaxpr(jaxpr, closed.consts) if len(jaxpr.constvars) == len(closed.consts) else closed
 
 
 def is_key(value: Any) -> bool:

@@ -33,13 +33,15 @@ class Unknown:
     cut out of, and `rejoined` says of a number of parts that they were put together again.
     """
 
-    __slots__ = ("number", "parts", "rejoined", "size", "whole")
+    __slots__ = ("number", "parts", "read", "rejoined", "size", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
         self.parts: Dims | None = None
         self.number = self.rejoined = False
         self.whole: Dims | None = None
+        self.read: set[int] = set()
+        """The entries that are read alone: all of them, and they are things of their own, `q, k, v = qkv`."""
 
 
 def factors(dim: Sequence[Unknown]) -> list[Unknown]:
@@ -308,6 +310,13 @@ def _split(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [[*dims[0][:axis], part or (Unknown(shape[axis]),), *dims[0][axis + 1 :]] for shape in shapes]
 
 
+def _unstacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """The entries of a dimension, each a thing of its own."""
+    axis = settings["axis"]
+    _parts(dims[0][axis], len(shapes))
+    return [[*dims[0][:axis], *dims[0][axis + 1 :]] for _ in shapes]
+
+
 def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     """A half, third or fourth of a dimension, cut where such parts meet, is taken for one of its equal parts."""
     out = []
@@ -315,6 +324,12 @@ def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
         whole = math.prod(u.size for u in dim)
         if size == whole:
             out.append(dim)
+        elif size == 1:
+            own = factors(dim)
+            if len(own) == 1:
+                own[0].read.add(int(start))
+                own[0].number |= len(own[0].read) == whole
+            out.append((Unknown(1),))
         elif size > 1 and whole in (2 * size, 3 * size, 4 * size) and start % size == 0 and not settings["strides"]:
             out.append(_parts(dim, whole // size))
         else:
@@ -345,6 +360,7 @@ _RULES = {
     "concatenate": _joined,
     "conv_general_dilated": _convolution,
     "split": _split,
+    "unstack": _unstacked,
     "slice": _slice,
     "iota": lambda s, d, shapes: [_fresh(shapes[0])],
     **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "scatter", "scatter-add", "sort"), _where_whole),

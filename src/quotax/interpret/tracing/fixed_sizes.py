@@ -14,6 +14,7 @@ from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.precisions import in_single_precision, other_steps
 from quotax.interpret.tracing.sign_bits import comparing
+from quotax.jaxprs import needed
 from quotax.parts import groups, tree, whole_shape
 from quotax.trees import named
 
@@ -46,6 +47,7 @@ def trace(
         arrays = given(params, inputs, lambda spec: _shape(spec, sizes), sizes)
         try:
             closed, outputs = jax.make_jaxpr(flat, return_shape=True)(*arrays)
+            closed = needed(closed)
         except QuotaxError:
             raise
         except Exception as error:

@@ -1,7 +1,7 @@
 """The sign bit of a float, `signbit(x)`, is a comparison: a real number has it where it is below zero.
 
-JAX reads it off the bits of the number, which are no function of a real one: `convert(bitcast(x) >> 63, bool)`. Zero has
-two signs in floats and none among the reals, as every certificate assumes.
+JAX reads it off the bits of the number, which are no function of a real one, as `convert(bitcast(x) >> 63, bool)`. Zero
+has two signs in floats and none among the reals, as every certificate assumes.
 """
 
 from __future__ import annotations

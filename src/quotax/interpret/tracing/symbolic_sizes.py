@@ -31,7 +31,7 @@ from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import given, nested
 from quotax.interpret.tracing.sign_bits import comparing
-from quotax.jaxprs import bare, bodies, is_key
+from quotax.jaxprs import bare, bodies, is_key, needed
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
 
@@ -73,6 +73,7 @@ def open_trace(
         with jax.enable_x64(True), watch:
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
+                closed = needed(closed)
                 closed = program_of_parts(comparing(closed), params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
