@@ -272,3 +272,58 @@ def test_products_of_keywords_are_found(row, own):
     assert fit.products["W"] == tuple(row)
     assert fit.own == own
     assert not fit.counts
+
+
+# --- dimensions that are cut, and names that arrays have
+
+
+def axes_of(arch):
+    return {spec.name: spec.axes for spec in arch._axes.params}
+
+
+def test_halves_that_are_put_together_again_are_one_axis():
+    """A rotary embedding cuts its axis in two and joins it; gated units are two of a size."""
+    turned = lambda z: jnp.concatenate([-z[..., 2:], z[..., :2]], -1)
+    rotary = lambda p, x: (lambda q: q * 2.0 + turned(q))(x @ p["Q"]) @ (x @ p["K"]).T
+    arch = qx.from_function(rotary, {"Q": jnp.ones((3, 4)), "K": jnp.ones((3, 4))}, jnp.ones((5, 3)))
+    (x, k), (_, other) = axes_of(arch)["Q"], axes_of(arch)["K"]
+    assert (len(x), len(k), k) == (1, 1, other)
+    gated = lambda p, x: (lambda q: q[..., 2:] * jnp.tanh(q[..., :2]))(x @ p["Q"])
+    assert axes_of(qx.from_function(gated, {"Q": jnp.ones((3, 4))}, jnp.ones((5, 3))))["Q"][1][0] == 2
+
+
+@pytest.mark.parametrize("unpacked", [lambda z: z, lambda z: (z[0], z[1], z[2])])
+def test_what_is_unpacked_are_parts(unpacked):
+    def attend(p, x):
+        q, k, v = unpacked((x @ p["W"]).reshape(5, 3, 2, 4).transpose(1, 0, 2, 3))
+        return jnp.einsum("thk,shk,shv->thv", q, k, v)
+
+    arch = qx.from_function(attend, {"W": jnp.ones((6, 24))}, jnp.ones((5, 6)))
+    assert axes_of(arch)["W"][1][0] == 3
+    assert len(axes_of(arch)["W"][1]) == 3
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Named:
+    """An array whose last dimensions have names, as penzai's have."""
+
+    def __init__(self, data_array, named_axes):
+        self.data_array, self.named_axes = data_array, dict(named_axes)
+
+    def tree_flatten_with_keys(self):
+        return [(jax.tree_util.GetAttrKey("data_array"), self.data_array)], tuple(self.named_axes.items())
+
+    @classmethod
+    def tree_unflatten(cls, axes, leaves):
+        return cls(leaves[0], axes)
+
+
+def test_axes_are_called_what_their_arrays_call_them():
+    shown = lambda *axes: Named(jnp.ones([n for _, n in axes]), axes)
+    params = {"up": shown(("features", 3), ("hidden", 4)), "down": shown(("hidden", 4), ("classes", 2))}
+    run = lambda p, x: jnp.tanh(x @ p["up"].data_array) @ p["down"].data_array
+    arch = qx.from_function(run, params, jnp.ones((5, 3)))
+    assert axes_of(arch) == {"up": (("features",), ("hidden",)), "down": (("hidden",), ("classes",))}
+    quarrel = {"up": shown(("a", 3), ("b", 4)), "down": shown(("c", 4), ("a", 2))}
+    names = set(qx.from_function(run, quarrel, jnp.ones((5, 3))).axis_names)
+    assert not names & {"a", "b", "c"}

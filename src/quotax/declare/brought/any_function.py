@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from quotax.declare.brought.brought_model import Brought, Built, Origin, free_ax
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
 from quotax.declare.brought.following import Dims, Followed, Unknown, factors
-from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating
+from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
 from quotax.jaxprs import bare, bodies, is_key
@@ -175,7 +175,24 @@ def brought(
         _same(call, here, _traced(origin, shapes, fit.own), fit)
     tried = [axis for axis in axes.sizes if fit is None or (axis not in fit.own and axis not in axes.tied)]
     fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)
-    return Brought(origin, axes, fixed) if fixed else model
+    model = Brought(origin, axes, fixed) if fixed else model
+    return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
+
+
+def _own_names(model: Brought, params: Any, leaves: Leaves, kept: Iterable[str]) -> dict[str, str]:
+    """What the parameters' own arrays call an axis, where they agree and no two axes are called alike."""
+    said: dict[str, set[str | None]] = {}
+    whose = {id(array): name for name, array in leaves.named(params).items()}
+    specs = {spec.name: spec for spec in model._axes.params}
+    for array, names in names_of_axes(params):
+        spec = specs.get(whose.get(id(array), ""))
+        for axis, name in zip(spec.axes if spec is not None else (), names, strict=False):
+            if len(axis) == 1 and isinstance(axis[0], str):
+                said.setdefault(axis[0], set()).add(name)
+    words = {axis: str(next(iter(names))) for axis, names in said.items() if len(names) == 1 and None not in names}
+    others = [*words.values(), *(axis for axis in model.axis_names if axis not in words)]
+    fine = lambda word: re.fullmatch(r"[A-Za-z_]\w*", word) is not None and others.count(word) == 1
+    return {axis: word for axis, word in words.items() if axis not in kept and axis != word and fine(word)}
 
 
 def taken_apart(model: Brought, sizes: Mapping[str, int]) -> None:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.declare.axes import Mask, Positive, Tokens
-from quotax.declare.brought.leaves import is_array, plain
+from quotax.declare.brought.leaves import HOLDERS, is_array, plain
 from quotax.errors import ArchitectureError
 
 Kind = Literal["real", "positive", "tokens", "mask"]
@@ -82,6 +82,7 @@ def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
     taken: set[str] = set()
     for path, leaf in leaves:
         words = [list(named)[path[0].idx], *(re.sub(r"\W+", "", str(key)) for key in path[1:])]
+        words = [words[0], *(word for word in words[1:] if word not in HOLDERS)]
         name = re.sub(r"\W", "_", "_".join(words)).strip("_") or "x"
         while name in taken:
             name += "_"

@@ -19,6 +19,9 @@ import numpy as np
 
 from quotax.errors import ParameterError
 
+HOLDERS = ("value", "raw_value", "data_array")
+"""Last steps of paths that say nothing: what holds an array, as the variables of Flax and named arrays do."""
+
 
 def is_array(leaf: Any) -> bool:
     """Whether a leaf is an array, of whatever kind: also one of which only the shape is known."""
@@ -41,8 +44,25 @@ def _steps(path: Any) -> list[str]:
     for key in path:
         step = next((getattr(key, a) for a in ("key", "name", "idx") if hasattr(key, a)), key)
         steps.append(re.sub(r"\W+", "_", str(step)).strip("_") or "_")
-    # what holds an array and says so: the variables of Flax
-    return steps[:-1] if len(steps) > 1 and steps[-1] in ("value", "raw_value") else steps
+    while len(steps) > 1 and steps[-1] in HOLDERS:
+        steps = steps[:-1]
+    return steps
+
+
+def names_of_axes(tree: Any) -> list[tuple[Any, tuple[str | None, ...]]]:
+    """The arrays of a tree that say what their axes are called, each with its names; None for an axis that has none.
+
+    An object with `named_axes` (name -> size, the last dimensions in their order) beside its `data_array` says so.
+    """
+    says = lambda node: (
+        isinstance(getattr(node, "named_axes", None), Mapping) and is_array(getattr(node, "data_array", None))
+    )
+    found = []
+    for node in jax.tree_util.tree_leaves(tree, is_leaf=says):
+        if says(node) and tuple(node.named_axes.values()) == node.data_array.shape[-len(node.named_axes) :]:
+            unnamed = (None,) * (len(node.data_array.shape) - len(node.named_axes))
+            found.append((node.data_array, (*unnamed, *(str(name) for name in node.named_axes))))
+    return found
 
 
 def named_parameters(leaves: list[tuple[tuple[str, ...], Any]], chosen: Callable[[Any], bool]) -> list[str | None]:
