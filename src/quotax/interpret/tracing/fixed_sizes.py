@@ -60,7 +60,7 @@ def trace(
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
     single = in_single_precision(flat, arrays) if compared else None
-    if single is not None and (why := other_steps(comparing(closed), comparing(single))):
+    if single is not None and (why := other_steps(comparing(closed), comparing(needed(single)))):
         raise ArchitectureError(
             f"`{getattr(function, '__name__', 'function')}` is another function in float32 than in float64, in which "
             f"models are read: {why}. Write it without looking at types (random numbers: pass them, or draw them in a "

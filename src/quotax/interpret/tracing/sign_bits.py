@@ -13,19 +13,22 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.jaxprs import as_closed, bodies
+from quotax.jaxprs import as_closed, bodies, needed
 
 
-def comparing(closed: Any) -> Any:
+def comparing(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with comparisons in the place of sign bits, in nested ones too; itself where there are none."""
+    read = _rewritten(closed)
+    return closed if read is closed else needed(read)
+
+
+def _rewritten(closed: Any) -> Any:
     jaxpr = as_closed(closed).jaxpr
     made = {v: e for e in jaxpr.eqns for v in e.outvars}
-    equations, bits = [], set()
+    equations = []
     for equation in jaxpr.eqns:
-        read = _sign_of(equation, made)
-        if read is not None:
-            number, chain = read
-            bits |= set(chain)
+        number = _sign_of(equation, made)
+        if number is not None:
             origin = np.zeros((), number.aval.dtype)
             zero = Literal(origin[()], jax.typeof(origin))
             equations.append(equation.replace(primitive=lax.lt_p, invars=[number, zero], params={}))
@@ -35,17 +38,12 @@ def comparing(closed: Any) -> Any:
         equations.append(equation if same else equation.replace(params=params))
     if all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True)):
         return closed
-    for _ in range(2):  # the shift, then the bits that it shifts
-        needed = {v for e in equations for v in e.invars if not isinstance(v, Literal)} | {
-            v for v in jaxpr.outvars if not isinstance(v, Literal)
-        }
-        equations = [e for e in equations if not (bits.intersection(e.outvars) and needed.isdisjoint(e.outvars))]
     rewritten = jaxpr.replace(eqns=equations)
     return ClosedJaxpr(rewritten, closed.consts) if isinstance(closed, ClosedJaxpr) else rewritten
 
 
-def _sign_of(equation: Any, made: dict[Any, Any]) -> tuple[Any, list[Any]] | None:
-    """The number whose sign bit an equation gives as a truth value, and what it was read off."""
+def _sign_of(equation: Any, made: dict[Any, Any]) -> Any:
+    """The number whose sign bit an equation gives as a truth value; None for any other equation."""
     if equation.primitive.name != "convert_element_type" or equation.outvars[0].aval.dtype != np.bool_:
         return None
     shift = None if isinstance(equation.invars[0], Literal) else made.get(equation.invars[0])
@@ -58,9 +56,8 @@ def _sign_of(equation: Any, made: dict[Any, Any]) -> tuple[Any, list[Any]] | Non
     (number,) = cast.invars
     before, after = number.aval, cast.outvars[0].aval
     floats = jax.numpy.issubdtype(before.dtype, np.floating) and before.shape == after.shape
-    if not floats or np.ndim(by.val) or int(by.val) != 8 * before.dtype.itemsize - 1:
-        return None
-    return number, [*shift.outvars, *cast.outvars]
+    last = not np.ndim(by.val) and int(by.val) == 8 * before.dtype.itemsize - 1
+    return number if floats and last else None
 
 
 def _inside(value: Any) -> Any:
@@ -69,4 +66,4 @@ def _inside(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         parts = [_inside(part) for part in value]
         return value if all(a is b for a, b in zip(parts, value, strict=True)) else type(value)(parts)
-    return comparing(value)
+    return _rewritten(value)
