@@ -288,6 +288,9 @@ def test_halves_that_are_put_together_again_are_one_axis():
     arch = qx.from_function(rotary, {"Q": jnp.ones((3, 4)), "K": jnp.ones((3, 4))}, jnp.ones((5, 3)))
     (x, k), (_, other) = axes_of(arch)["Q"], axes_of(arch)["K"]
     assert (len(x), len(k), k) == (1, 1, other)
+    coupled = lambda q: jnp.concatenate([q[..., :2], q[..., 2:] * jnp.tanh(q[..., :2])], -1) + jnp.ones(4)
+    flow = qx.from_function(lambda p, x: coupled(x @ p["Q"]), {"Q": jnp.ones((3, 4))}, jnp.ones((5, 3)))
+    assert axes_of(flow)["Q"][1][0] == 2
     gated = lambda p, x: (lambda q: q[..., 2:] * jnp.tanh(q[..., :2]))(x @ p["Q"])
     assert axes_of(qx.from_function(gated, {"Q": jnp.ones((3, 4))}, jnp.ones((5, 3))))["Q"][1][0] == 2
 

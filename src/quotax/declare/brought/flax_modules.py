@@ -34,9 +34,11 @@ def from_flax(
     `from_flax(module, *inputs)` for nnx: parameters are the module's `nnx.Param`s, in an `nnx.State`.
     `from_flax(module, variables, *inputs)` for linen: parameters are `variables["params"]`, and other collections
     (running statistics) are closed over.
+    `from_flax(model, *inputs)` for an object that holds a linen module and its `params`, as those of transformers do;
+    inputs are those of `model.module`.
 
     Args:
-        module: an `nnx.Module`, or a linen module.
+        module: an `nnx.Module`, or a linen module, or what holds one with its parameters.
         arguments: for linen the variables first; then examples of inputs, as for `qx.from_function`.
         make: makes the module at other sizes, `make=lambda width: MLP(width)`: proofs then hold for every width.
         trainable: of which leaves are parameters: a function of a leaf, or a tree of truth values.
@@ -46,6 +48,8 @@ def from_flax(
     import flax.linen as nn
     from flax import nnx
 
+    if isinstance(getattr(module, "module", None), nn.Module) and hasattr(module, "params"):
+        return _linen(module.module, (_held(module), *arguments), make, trainable, settings)
     if isinstance(module, nn.Module):
         return _linen(module, arguments, make, trainable, settings)
     if isinstance(module, nnx.Module):
@@ -117,6 +121,12 @@ def _nnx(
 
 
 # --- linen
+
+
+def _held(model: Any) -> dict[str, Any]:
+    """The variables of an object that holds a linen module: its parameters may be variables already."""
+    params = model.params.unfreeze() if hasattr(model.params, "unfreeze") else model.params
+    return params if "params" in params else {"params": params}
 
 
 def _linen(

@@ -7,7 +7,7 @@ number) is an unknown too, until it meets another one. Sizes are known throughou
 meet; two of the same size are one only where an equation says so.
 
 A dimension that is cut into equal parts is their number times their length, but for one whose parts are put together
-again, as those of a rotary embedding are, `x * cos + concatenate(-x2, x1) * sin`: it stays one.
+again and meet it uncut, as those of a rotary embedding do, `x * cos + concatenate(-x2, x1) * sin`: it stays one.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ Dims = tuple["Unknown", ...]
 class Unknown:
     """A size that is followed; `parts` once it is known to be another one, or a product.
 
-    `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what it was
-    cut out of, and `rejoined` says of a number of parts that they were put together again.
+    `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what a part
+    was cut out of, `joined` what parts that are put together were; `rejoined` says of a number of parts that these met.
     """
 
-    __slots__ = ("number", "parts", "read", "rejoined", "size", "whole")
+    __slots__ = ("joined", "number", "parts", "read", "rejoined", "size", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
         self.parts: Dims | None = None
         self.number = self.rejoined = False
-        self.whole: Dims | None = None
+        self.whole: Unknown | None = None
+        self.joined: Unknown | None = None
         self.read: set[int] = set()
         """The entries that are read alone: all of them, and they are things of their own, `q, k, v = qkv`."""
 
@@ -228,6 +229,16 @@ def _all_meet(first: Sequence[Sequence[Dims]], second: Sequence[Sequence[Dims]])
             meet(a, b)
 
 
+def _chain(dim: Dims) -> set[Unknown]:
+    """The unknowns that a dimension is, and those that it was found to be."""
+    out, waiting = set(), list(dim)
+    while waiting:
+        unknown = waiting.pop()
+        out.add(unknown)
+        waiting += unknown.parts or ()
+    return out
+
+
 def _elementwise(dims: list[Any], shapes: list[Any], given: list[Any]) -> list[Any]:
     """Operands of one rank have the same dimensions, but for those of length 1, which are repeated."""
     out = []
@@ -237,7 +248,11 @@ def _elementwise(dims: list[Any], shapes: list[Any], given: list[Any]) -> list[A
             same = [d[place] for d, s in zip(dims, given, strict=True) if len(s) == len(shape) and s[place] == size]
             for one, other in itertools.pairwise(same):
                 meet(one, other)
-            row[place] = same[0] if same else row[place]
+            joined = [d for d in same if len(d) == 1 and d[0].joined is not None]
+            for (made,) in joined:
+                if any(made.joined in _chain(d) for d in same if d[0] is not made):
+                    factors((made,))[0].rejoined = True
+            row[place] = next(iter(joined or same), row[place])
         out.append(row)
     return out
 
@@ -272,11 +287,10 @@ def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
                 meet(a, b)
     size = shapes[0][settings["dimension"]]
     whole = roots[0][0].whole if len(roots[0]) == 1 and all(r == roots[0] for r in roots) else None
-    if whole is not None and math.prod(u.size for u in whole) == size:
-        factors(whole)[0].rejoined = True
-        out[settings["dimension"]] = whole
-    else:
-        out[settings["dimension"]] = (Unknown(size),)
+    made = Unknown(size)
+    if whole is not None and whole.size == size:
+        made.parts, made.joined = whole.parts, whole
+    out[settings["dimension"]] = (made,)
     return [out]
 
 
@@ -291,12 +305,13 @@ def _where_whole(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]
 def _parts(dim: Dims, count: int) -> Dims:
     """One of so many equal parts; their number is what it is."""
     size = math.prod(u.size for u in dim)
+    roots = factors(dim)
     counted, part = reshaped([dim], (count, size // count))
     for unknown in factors(counted):
         unknown.number = True
     own = factors(part)
-    if len(own) == len(factors(counted)) == 1 and own[0].whole is None:
-        own[0].whole = tuple(dim)
+    if len(roots) == len(own) == 1 and roots[0].size == size and own[0].whole is None:
+        own[0].whole = roots[0]
     return part
 
 
