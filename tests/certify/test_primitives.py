@@ -425,7 +425,8 @@ SMOKE = (
     "argmax", "mul", "round", "convert_element_type", "integer_pow", "sin", "lt", "is_finite",
 )  # fmt: skip
 """One or two of each family, of which a few claims are made by default."""
-SOME = ("flip both", "permute", "shift")
+SOME = ("permute", "flip both", "shift")
+"""All of the first model, the first of the last."""
 # a size as a value stands in traces with symbols alone: see test_false_verdicts.py
 LAWS = sorted(laws().keys() - {"dim_as_value"})
 
@@ -463,7 +464,7 @@ ALL = sorted(set(LAWS) & set(CASES))
 @pytest.mark.parametrize("name", SMOKE)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_nothing_false_is_proved_of_a_few(name):
-    wrong = false_proofs(name, [CASES[name][0], CASES[name][-1]], lambda number: SOME)
+    wrong = false_proofs(name, [CASES[name][0], CASES[name][-1]], lambda number: SOME[: 3 - 2 * number])
     assert not wrong, wrong
 
 
