@@ -205,6 +205,7 @@ def test_an_augmented_loss_has_the_induced_symmetry(seed):
 def test_maps_of_sums_are_sums_of_maps():
     big = qx.equivariant_maps(2 * P + P.trivial, P**2)
     assert big.dim == 2 * qx.equivariant_maps(P, P**2).dim + qx.equivariant_maps(P.trivial, P**2).dim
+    assert repr(big) == "EquivariantMaps(rep_in=P + P + 1, rep_out=P*P, dim=12, by_characters=12, order=24)"
     assert str(big) == (
         "12 equivariant maps from P + P + 1 to P*P (16 x 9 matrices), all there are: an exact null space, as the "
         "characters of 24 elements say"

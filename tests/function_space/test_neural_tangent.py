@@ -61,6 +61,8 @@ def test_vertical_directions_do_not_count(space):
     assert kernel.vertical_share < 1e-14
     assert kernel.gap < 1e-14
     assert "differ by" in str(kernel)
+    assert repr(kernel).endswith("shape=[20, 2], parameters=24)")
+    assert kernel.null_space().to_dict()["unexplained"] == 0
     assert str(kernel.null_space()) == "4 of 24 directions change none of 40 outputs: 4 along the orbit, 0 others"
     few = qx.tangent_kernel(NET, params, INPUTS[:3], space).null_space()
     assert few.unexplained > 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -53,13 +53,18 @@ class TangentKernel(Result):
         gap: the largest `|K w - J P_H G^-1 J^T w| / |K w|`, its square in effect: by how much the two kernels differ.
     """
 
-    _also = ("shape",)
-
-    jacobian: Jacobian = field(repr=False)
-    space: Any = field(default=None, repr=False)
-    point: Any = field(default=None, repr=False)
+    jacobian: Jacobian = field(repr=False, compare=False)
+    space: Any = field(default=None, repr=False, compare=False)
+    point: Any = field(default=None, repr=False, compare=False)
     vertical_share: float | None = None
     gap: float | None = None
+
+    _also = ("shape", "parameters")
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return self.jacobian.columns
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,7 +144,7 @@ class TangentKernel(Result):
         """One readable line."""
         line = (
             f"tangent kernel of {self.shape[0]:,} examples with {self.jacobian.outputs_each} outputs each, "
-            f"{self.jacobian.columns:,} parameters"
+            f"{self.parameters:,} parameters"
         )
         if self.gap is None:
             return line
@@ -171,7 +176,8 @@ class TangentKernel(Result):
         return Modes(values[order], columns[:, order].T.reshape(-1, *self.shape))
 
 
-class Modes(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Modes(Result):
     """Eigenvalues of a kernel, descending, and eigenvectors of length 1, each shaped like the outputs."""
 
     values: np.ndarray
@@ -202,6 +208,8 @@ class NullSpace(Result):
     orbit: int | None
     kept: float
     dropped: float
+
+    _also = ("dim", "unexplained", "enough")
 
     @property
     def dim(self) -> int:

@@ -69,6 +69,8 @@ class Transversality(Result):
     iterations: int
     floor: float
 
+    _also = ("transversal",)
+
     @property
     def transversal(self) -> bool:
         """Whether the row spaces share no direction, to the digits that are resolved."""
