@@ -71,6 +71,26 @@ def test_vertical_directions_do_not_count(space):
     np.testing.assert_allclose(np.ravel(kernel.product(w)), kernel.matrix @ w.ravel(), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["linear", "multi_head", "softmax_classifier", "rms_norms"])
+def test_null_spaces_are_the_flat_directions_that_the_catalogue_knows(name):
+    entry = qx.catalogue.load(name)
+    sizes, flat = entry.flat[0]
+    net = entry.architecture.at(**{axis: sizes[axis] for axis in entry.architecture.parameter_axes})
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda a: jnp.asarray(rng.standard_normal(a.shape)), net.init(jax.random.key(0)))
+    inputs = tuple(rng.standard_normal((40, *spec.shape(sizes))) for spec in entry.architecture.inputs)
+    found = qx.tangent_kernel(net, params, inputs).null_space()
+    assert (found.dim, found.enough, found.clear) == (flat, True, True)
+
+
+def test_a_rank_that_rounding_decides_is_not_clear():
+    """Computed in bfloat16, parameters in float64: no digits are left to count by."""
+    narrow = lambda p, x: NET(p, x).astype(jnp.bfloat16).astype(float)
+    found = qx.tangent_kernel(narrow, NET.init(jax.random.key(0)), INPUTS).null_space()
+    assert not found.clear
+    assert "no clear gap" in str(found)
+
+
 def test_only_an_invariant_metric_has_one_kernel_for_an_orbit(space):
     params = NET.init(jax.random.key(0))
     other = space.act(params, space.random_element(jax.random.key(2)))

@@ -72,8 +72,9 @@ class Jacobian:
 
     @functools.cached_property
     def eps(self) -> float:
-        """The rounding unit: the coarsest of parameters and outputs."""
-        dtypes = [leaf.dtype for leaf in jax.tree.leaves(self.params)] + [self.output.dtype]
+        """The rounding unit: the coarsest of parameters, outputs and whatever is computed on the way."""
+        dtypes = {leaf.dtype for leaf in jax.tree.leaves(self.params)} | {self.output.dtype}
+        dtypes |= {value.dtype for value in self._computed if jnp.issubdtype(value.dtype, jnp.floating)}
         return max(float(jnp.finfo(dtype).eps) for dtype in dtypes)
 
     def at(self, params: Tree) -> Jacobian:
@@ -143,8 +144,12 @@ class Jacobian:
     @functools.cached_property
     def activations(self) -> int:
         """How many numbers the network computes on the way, for one example."""
+        return max(sum(math.prod(value.shape) for value in self._computed), self.outputs_each)
+
+    @functools.cached_property
+    def _computed(self) -> list[jax.ShapeDtypeStruct]:
         one = [jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in self.inputs]
-        return max(_numbers(jax.make_jaxpr(self.net)(self.params, *one)), self.outputs_each)
+        return _values(jax.make_jaxpr(self.net)(self.params, *one))
 
     @functools.cached_property
     def stack(self) -> int:
@@ -185,13 +190,15 @@ def _mirror(matrix: np.ndarray, step: int = 1024) -> None:
         matrix[stop:, start:stop] = matrix[start:stop, stop:].T
 
 
-def _numbers(jaxpr: Any) -> int:
-    """The entries of all that a jaxpr computes; a loop's body once."""
-    total = 0
+def _values(jaxpr: Any) -> list[jax.ShapeDtypeStruct]:
+    """Shapes and types of all that a jaxpr computes; a loop's body once."""
+    found = []
     for equation in bare(jaxpr).eqns:
-        inside = [body for value in equation.params.values() for body in bodies(value)]
-        total += sum(map(_numbers, inside)) + sum(math.prod(getattr(v.aval, "shape", ())) for v in equation.outvars)
-    return total
+        for inside in (body for value in equation.params.values() for body in bodies(value)):
+            found += _values(inside)
+        known = [v.aval for v in equation.outvars if hasattr(v.aval, "dtype")]
+        found += [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in known]
+    return found
 
 
 class _Programs:

@@ -28,6 +28,7 @@ from quotax.errors import ConvergenceError, FunctionSpaceError
 from quotax.function_space.coordinates import levelled, raised
 from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.refusals import examples, finite_params, like_outputs, one_output, point_of, whole
+from quotax.function_space.row_space import WRITTEN
 from quotax.presenting import Result
 from quotax.threads import one_thread
 
@@ -112,15 +113,26 @@ class TangentKernel(Result):
         vectors = columns.T.reshape(-1, *self.shape)[:count]
         return Modes(values[:count], vectors)
 
+    @one_thread
     def null_space(self) -> NullSpace:
-        """What the outputs of these examples do not see: directions along the orbit, and others."""
-        values = self._spectrum[0]
-        largest = max(float(values[0]), 0.0)
-        floor = 8 * self.size * self.jacobian.eps * largest
-        rank = int(np.sum(values > floor))
-        ratio = lambda i: float(max(values[i], 0.0) / largest) if 0 <= i < self.size and largest else 0.0
+        """What the outputs of these examples do not see: directions along the orbit, and others.
+
+        Counted by singular values of J, written out where that is small; else by the square roots of the kernel's
+        eigenvalues, which keep half of the digits.
+        """
+        jacobian, most = self.jacobian, min(self.size, self.parameters)
+        if self.size * self.parameters <= WRITTEN:
+            values = np.linalg.svd(jacobian.coordinates(), compute_uv=False)
+            floor = max(self.size, self.parameters) * jacobian.eps
+        else:
+            values = np.sqrt(np.maximum(self._spectrum[0][:most], 0))
+            floor = (8 * self.size * jacobian.eps) ** 0.5
+        shares = values / values[0] if values[0] > 0 else np.zeros(most)
+        rank = int(np.sum(shares > floor))
         orbit = None if self.point is None else int(self.point.rank)
-        return NullSpace(self.jacobian.columns, self.size, rank, orbit, ratio(rank - 1), ratio(rank))
+        kept, dropped = (float(shares[i]) if 0 <= i < most else 0.0 for i in (rank - 1, rank))
+        clear = not values[0] > 0 or (rank > 0 and kept > 100 * max(dropped, floor / 100))
+        return NullSpace(self.parameters, self.size, rank, orbit, kept, dropped, clear)
 
     def decay(self, errors: Any, times: Any) -> np.ndarray:
         """`exp(-K t)` applied to errors, for every time: what gradient flow leaves of them while K stays what it is.
@@ -198,8 +210,9 @@ class NullSpace(Result):
         outputs: the rows of the Jacobian, so the most that its rank can be.
         rank: its numerical rank.
         orbit: the dimension of the orbit, if there is a space: those of the directions that symmetries explain.
-        kept: the smallest eigenvalue that counts, over the largest.
+        kept: the smallest singular value that counts, over the largest.
         dropped: the largest that does not.
+        clear: whether these lie far apart; where they do not, the rank is a matter of rounding.
     """
 
     parameters: int
@@ -208,6 +221,7 @@ class NullSpace(Result):
     orbit: int | None
     kept: float
     dropped: float
+    clear: bool
 
     _also = ("dim", "unexplained", "enough")
 
@@ -231,6 +245,8 @@ class NullSpace(Result):
         line = f"{self.dim} of {self.parameters} directions change none of {self.outputs} outputs"
         if self.orbit is not None:
             line += f": {self.orbit} along the orbit, {self.unexplained} others"
+        if not self.clear:
+            line += f" (no clear gap: {self.kept:.1e} counts, {self.dropped:.1e} does not)"
         return line + ("" if self.enough else " (there are no more outputs than rank: more examples see more)")
 
 
