@@ -196,8 +196,8 @@ def _values(jaxpr: Any) -> list[jax.ShapeDtypeStruct]:
     for equation in bare(jaxpr).eqns:
         for inside in (body for value in equation.params.values() for body in bodies(value)):
             found += _values(inside)
-        known = [v.aval for v in equation.outvars if hasattr(v.aval, "dtype")]
-        found += [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in known]
+        made: list[Any] = [v.aval for v in equation.outvars]
+        found += [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in made if hasattr(aval, "dtype")]
     return found
 
 
