@@ -12,6 +12,7 @@ import sympy as sp
 from quotax.artifacts import Model, Trace
 from quotax.derive.candidates.unnamed import Leftover
 from quotax.derive.found.dimensions import axis_symbol
+from quotax.derive.found.kernels import explained
 from quotax.derive.points.float_model import GAP, MOST_POINTS, FloatModel, Rank, counted
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions, fields_at
@@ -25,6 +26,8 @@ from quotax.tables import wrapped
 
 LARGEST = 2500
 """With more parameters than this the rank of the Jacobian is not computed."""
+DENSE = 500
+"""With more parameters than this a surplus is not looked at for what kernels of arrays explain."""
 
 NOWHERE = "no point was found at which all outputs are numbers with finite derivatives"
 
@@ -50,6 +53,8 @@ class Audit(Result):
     unavailable: Mapping[str, str] = field(default_factory=dict)
     inert: tuple[str, ...] = ()
     unproved: int = 0
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    """Surplus directions that are there because an array has a kernel along an axis, by the array; see `kernels.py`."""
 
     _also = ("flat", "stabiliser", "surplus", "complete")
 
@@ -67,6 +72,11 @@ class Audit(Result):
     def surplus(self) -> int | None:
         """Flat minus orbit."""
         return None if self.flat is None or self.orbit is None else self.flat - self.orbit
+
+    @property
+    def unexplained(self) -> int | None:
+        """The surplus without what the kernels of arrays explain."""
+        return None if self.surplus is None else self.surplus - sum(self.kernels.values())
 
     @property
     def complete(self) -> bool:
@@ -88,6 +98,11 @@ class Audit(Result):
         verdict = "complete" if self.complete else "unknown" if self.surplus is None else f"surplus {self.surplus}"
         if self.unavailable:
             verdict = "cannot say: " + "; ".join(f"{name}, because {why}" for name, why in self.unavailable.items())
+        if self.kernels:
+            what = ", ".join(f"{name} {count}" for name, count in self.kernels.items())
+            verdict += (
+                f", of which kernel directions {sum(self.kernels.values())} ({what}), unexplained {self.unexplained}"
+            )
         if self.unproved:
             verdict += f"; {self.unproved} fields found here are not proved and not counted"
         inert = f"inert to first order: {', '.join(self.inert)}; " if self.inert else ""
@@ -115,6 +130,9 @@ def audit(
     if seen.rank is not None and FloatModel(trace).valued is None:
         seen = Seen(None, seen.method, (), _missing(NOWHERE))
     unproved = 0 if left is None else sum(max(len(f.fields), 1) for f in left.unproved)
+    kernels = {}
+    if seen.rank is not None and not unnamed and total <= DENSE and total - seen.rank > orbit:
+        kernels = kernel_directions(FloatModel(trace), actions, seen.rank, np.random.default_rng(0))
     return Audit(
         dict(sizes),
         total,
@@ -127,6 +145,7 @@ def audit(
         unavailable=seen.unavailable,
         inert=seen.inert,
         unproved=unproved,
+        kernels=kernels,
     )
 
 
@@ -241,17 +260,36 @@ def surplus_directions(
     running: FloatModel, actions: Sequence[Action], rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Flat directions at a random point where the rank is the generic one, with those along the orbit projected out."""
+    theta, flat, _ = _beside_the_orbit(running, actions, rank, rng)
+    return theta, flat
+
+
+def kernel_directions(
+    running: FloatModel, actions: Sequence[Action], rank: int, rng: np.random.Generator
+) -> dict[str, int]:
+    """How many surplus directions the kernel of which array explains; none where no point is to be had."""
+    try:
+        theta, flat, orbit = _beside_the_orbit(running, actions, rank, rng)
+    except SymmetryError:
+        return {}
+    return explained(running.trace.params, running.trace.sizes, actions, theta, flat, orbit)
+
+
+def _beside_the_orbit(
+    running: FloatModel, actions: Sequence[Action], rank: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A point, the flat directions there orthogonal to the orbit, and those along it."""
     theta, flat = _flat(running, rank, rng)
-    trace, total = running.trace, len(theta)
+    trace, orbit = running.trace, np.zeros((0, len(theta)))
     fields = [fields_at(a, trace.params, trace.sizes, theta) for a in actions]
-    rows = np.concatenate([np.zeros((0, total)), *fields])
+    rows = np.concatenate([orbit, *fields])
     if len(rows):
         _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
         orbit = basis[sizes > 1e-9 * max(sizes[0], 1e-300)]
         flat = flat - flat @ orbit.T @ orbit
         _, sizes, basis = np.linalg.svd(flat, full_matrices=False)
         flat = basis[sizes > 1e-6]
-    return theta, flat
+    return theta, flat, orbit
 
 
 def _flat(running: FloatModel, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
