@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import quotax as qx
+from models import rotary
 from quotax import catalogue
 from quotax.catalogue.transformers.llama import llama
 
@@ -53,6 +54,17 @@ def test_what_the_model_is_too_large_for_is_said():
     found = qx.derive(large)
     assert found.unsearched == ("fields of the affine ansatz (729 parameters at fixed sizes, and 700 at most)",)
     assert "and 700 at most" in str(found).replace("\n  ", " ")
+
+
+def test_pairs_are_found_although_an_odd_size_happens_to_run():
+    """At k = 3 the halves have one index and two, and broadcasting makes another model of it without a word."""
+    found = qx.derive(rotary, progress=lambda line: None)
+    (pairs,) = found.families
+    assert pairs.group == qx.ComplexScaling("k", pairs="halves")
+    assert found.certificate(pairs.name).scope == "every width"
+    assert all(sizes["k"] % 2 == 0 for sizes in found.sizes)
+    for sizes in ({"k": 4, "x": 3}, {"k": 2, "x": 5}):
+        assert found.audit(**sizes).surplus == 0
 
 
 def test_a_network_that_accepts_its_own_sizes_alone():

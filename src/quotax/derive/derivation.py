@@ -65,6 +65,7 @@ def derive(
     samples = [sample(looked, s, rng) for s in widths]
     found = search(looked, samples, decide, declared=known, progress=progress, seed=seed, budget=budget)
     small = [*known, *(s for s, _ in found.proved)]
+    widths = [w for w in widths if w in found.sizes]
     flips = discrete(looked, widths[0], small, decide, progress, budget)
     named = [s.bind(looked.params) for s in small if s.group.continuous]
     surplus = budget.allows(ansatz_fields(ansatz)) and _surplus(looked, named, widths[0], ansatz, progress, budget)

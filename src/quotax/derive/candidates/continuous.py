@@ -113,6 +113,8 @@ class FoundFamilies:
 
     proved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
     unproved: list[tuple[Symmetry, Certificate]] = field(default_factory=list)
+    sizes: list[Mapping[str, int]] = field(default_factory=list)
+    """Of the sizes that were sampled, those at which all proved families act: one may ask for an even axis."""
 
 
 def search(
@@ -128,12 +130,23 @@ def search(
     """Continuous symmetries of the model that `declared` does not explain, largest groups first."""
     specs, budget = model.params, budget or Budget()
     rng = np.random.default_rng(seed)
-    largest = max(samples, key=lambda s: sum(int(np.prod(spec.shape(s.sizes))) for spec in specs))
-    span = Span(specs, largest.sizes, [random_point(specs, largest.sizes, rng) for _ in range(2)])
-    for symmetry in declared:
-        if symmetry.group.continuous:
-            span.include(symmetry)
     found = FoundFamilies()
+    ordered = sorted((s.sizes for s in samples), key=lambda s: -sum(int(np.prod(spec.shape(s))) for spec in specs))
+    spans: list[tuple[Mapping[str, int], Span]] = []
+
+    def span_of(symmetry: Symmetry) -> Span | None:
+        """The fields found so far, at the largest sizes at which all of them can act: one may ask for an even axis."""
+        at = next((sizes for sizes in ordered if _fits(symmetry, sizes)), None)
+        known = next((span for sizes, span in spans if sizes is at), None)
+        if at is None or known is not None:
+            return known
+        span = Span(specs, at, [random_point(specs, at, rng) for _ in range(2)])
+        for other in (*declared, *(s for s, _ in found.proved)):
+            if other.group.continuous and _fits(other, at):
+                span.include(other)
+        spans.append((at, span))
+        return span
+
     names = [s.name for s in declared]
     tried: set[Symmetry] = set()
 
@@ -141,7 +154,8 @@ def search(
         """Whether a solution is proved; None when it is nothing new."""
         ways = [*_with_still(solution, siblings, specs, inert), solution]
         candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs)]
-        if not candidates or not _fits(candidates[0], largest.sizes) or not span.adds(candidates[0]):
+        span = span_of(candidates[0]) if candidates else None
+        if span is None or not span.adds(candidates[0]):
             return None
         if solution.depends and not span.turns(candidates[0]):
             return None
@@ -154,7 +168,10 @@ def search(
             certificate = prove(symmetry)
             if certificate:
                 found.proved.append((symmetry, certificate))
-                span.include(symmetry)
+                ordered[:] = [sizes for sizes in ordered if _fits(symmetry, sizes)]
+                for sizes, other in spans:
+                    if any(sizes is left for left in ordered):
+                        other.include(symmetry)
                 names.append(symmetry.name)
                 return True
             if certificate.status == "undecided":
@@ -172,6 +189,7 @@ def search(
             # A derivative that vanishes almost everywhere (sign, step) separates what only moves together.
             attempt(replace(failed[0], terms=tuple(term for solution in failed for term in solution.terms)))
     found.proved.sort(key=lambda pair: pair[0].group.layout != "matrix")  # in which order they are read
+    found.sizes = ordered
     return found
 
 
