@@ -11,8 +11,8 @@ import sympy as sp
 
 from quotax.artifacts import Model, Trace
 from quotax.derive.candidates.unnamed import Leftover
+from quotax.derive.found.array_kernels import explained
 from quotax.derive.found.dimensions import axis_symbol
-from quotax.derive.found.kernels import explained
 from quotax.derive.points.float_model import GAP, MOST_POINTS, FloatModel, Rank, counted
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions, fields_at
@@ -54,9 +54,9 @@ class Audit(Result):
     inert: tuple[str, ...] = ()
     unproved: int = 0
     kernels: Mapping[str, int] = field(default_factory=dict)
-    """Surplus directions that are there because an array has a kernel along an axis, by the array; see `kernels.py`."""
+    """Surplus directions that an array has a kernel for, along an axis, by the array: `array_kernels.py`."""
 
-    _also = ("flat", "stabiliser", "surplus", "complete")
+    _also = ("flat", "stabiliser", "surplus", "unexplained", "complete")
 
     @property
     def flat(self) -> int | None:
