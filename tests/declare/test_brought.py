@@ -330,3 +330,17 @@ def test_axes_are_called_what_their_arrays_call_them():
     quarrel = {"up": shown(("a", 3), ("b", 4)), "down": shown(("c", 4), ("a", 2))}
     names = set(qx.from_function(run, quarrel, jnp.ones((5, 3))).axis_names)
     assert not names & {"a", "b", "c"}
+
+
+def test_an_object_that_holds_a_linen_module_and_its_parameters():
+    nn = pytest.importorskip("flax.linen")
+
+    class Held(NamedTuple):
+        module: Any
+        params: Any
+
+    module, x = nn.Dense(2), jnp.ones((5, 3))
+    variables = module.init(KEY, x)
+    whole = axes_of(qx.from_flax(module, variables, x))
+    assert axes_of(qx.from_flax(Held(module, variables["params"]), x)) == whole
+    assert axes_of(qx.from_flax(Held(module, variables), x)) == whole
