@@ -55,6 +55,8 @@ def test_a_vision_transformer_of_equimo():
         img_size=4, in_channels=1, dim=4, patch_size=2, num_heads=2, depths=[1], num_classes=2, mlp_ratio=1.0, key=KEY
     )
     arch = qx.from_equinox(module, jnp.ones((1, 4, 4)))
-    heads = ["GL(h4)^h3"] * 2 + ["R^h4^h3"] * 6
-    stream = ["O_1(h0)", *["R*^h0"] * 3, *["R^h0"] * 4, "R^h1", "R^h2", "R^h5", "R^h5", "R^y", *["R^1"] * 4]
-    holds(arch, heads + stream, ["S(h0)", "S(h3)", "S(h5)"], 6, jax.random.normal(KEY, (1, 4, 4)))
+    found = qx.derive(arch)
+    groups = [str(s.group) for s in (*found, *found.discrete)]
+    assert {"GL(h4)^h3", "R^h4^h3", "O_1(h0)", "R*^h0", "S(h0)", "S(h3)", "S(h5)"} <= set(groups), found
+    assert groups.count("GL(h4)^h3") == 2
+    assert found.audit().surplus <= 6, found.audit()
