@@ -1,5 +1,6 @@
 """A folder with a model, weights and data, and the command line in it."""
 
+import importlib.util
 import json
 import sys
 
@@ -42,11 +43,12 @@ def smooth(p, x):
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """`net.py`, its weights `a.npz` and `b.safetensors`, `data.npz`, and `found.json`."""
+    """`net.py`, its weights `a.npz` and `b.npz` (and `b.safetensors`), `data.npz`, and `found.json`."""
     place = tmp_path_factory.mktemp("cli")
     (place / "net.py").write_text(MODULE)
     network = (file := qx.load(f"{place}/net.py:small")).architecture.at(**file.sizes)
-    for name, seed in (("a.npz", 0), ("b.safetensors", 1)):
+    others = ["b.npz", *(["b.safetensors"] if importlib.util.find_spec("safetensors") else [])]
+    for name, seed in (("a.npz", 0), *((other, 1) for other in others)):
         qx.checkpoints.save(place / name, network.init(jax.random.key(seed)), qx.checkpoints.BY_NAME, network)
     random = np.random.default_rng(0)
     np.savez(place / "data.npz", x=random.normal(size=(6, 2)), targets=random.normal(size=(6, 2)))

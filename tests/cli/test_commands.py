@@ -146,7 +146,7 @@ def test_compare_hands_over_networks_side_by_side(quotax_json, quotax, monkeypat
         return Comparison(tuple({"reason": "", **dict.fromkeys(dict(COLUMNS), np.nan), **row} for row in rows), radius)
 
     monkeypatch.setattr(qx, "compare", losses)
-    weights = "--params a.npz --params b.safetensors --data data.npz --found found.json"
+    weights = "--params a.npz --params b.npz --data data.npz --found found.json"
     code, data = quotax_json(f"compare net.py:small {weights} --radius 0.2")
     assert (code, data["radius"], [row["name"] for row in data["rows"]]) == (0, 0.2, ["a", "b"])
     assert data["rows"][0]["loss"] != data["rows"][1]["loss"]
@@ -158,6 +158,7 @@ def test_compare_hands_over_networks_side_by_side(quotax_json, quotax, monkeypat
 
 @pytest.mark.slow
 def test_align_moves_one_network_to_another(quotax_json, quotax, folder):
+    pytest.importorskip("safetensors")
     weights = "--params a.npz --to b.safetensors --found found.json"
     code, data = quotax_json(f"align net.py:small {weights} --data data.npz --out moved.npz")
     assert (code, set(data)) == (0, {"alignment", "distance", "barrier"})
