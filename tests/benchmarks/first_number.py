@@ -3,7 +3,7 @@
 python tests/benchmarks/first_number.py                      everything: about 20 minutes, more where rows time out
 python tests/benchmarks/first_number.py --only mlp:trace     one row; `mlp` is all rows of a network, `:trace` of a call
 python tests/benchmarks/first_number.py --only import        what `import quotax` takes, beside jax and sympy
-python tests/benchmarks/first_number.py --smoke              a tiny network and one call, not held to its limit
+python tests/benchmarks/first_number.py --smoke              two calls, not held to their limits
 
 A row is measured cold, in a process of its own that keeps no compiled programs. What comes before it is done there
 first: imports, `derive`, training, the quotient, the gradient of the loss. The unit is the time that
@@ -257,14 +257,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="NETWORK:CALL, or one of them; may be given several times")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a row, its set-up included; 0: none")
-    parser.add_argument("--smoke", action="store_true", help="a tiny network and one call, for CI")
+    parser.add_argument("--smoke", action="store_true", help="two calls, for CI")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.row:
         measure(*options.row.split(":"))
         return
     named = [only for only in options.only or [""] if only != "import"]
-    chosen = [("tiny", "quotient")] if options.smoke else [row for only in named for row in rows(only)]
+    smoke = [("tiny", "quotient"), ("attention", "trace")]
+    chosen = smoke if options.smoke else [row for only in named for row in rows(only)]
     heads = f"{'unit':>8}{'gradient':>9}{'first':>10}{'second':>10}{'units (limit)':>14}"
     print(f"{'network':10}{'call':11}{heads}  second call")
     above = 0

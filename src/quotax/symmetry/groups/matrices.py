@@ -22,7 +22,7 @@ def spread(coordinates: Any, place: np.ndarray, sign: np.ndarray) -> Any:
 def skew(coordinates: Any, n: int) -> Any:
     """The skew matrix with these entries above its diagonal."""
     place, sign = np.zeros((n, n), int), np.zeros((n, n), int)
-    rows, columns = _upper(n)
+    rows, columns = np.triu_indices(n, 1)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))
     sign[rows, columns], sign[columns, rows] = 1, -1
     return spread(coordinates, place, sign)
@@ -30,14 +30,8 @@ def skew(coordinates: Any, n: int) -> Any:
 
 def above(array: Any) -> Any:
     """The transpose of `skew`: the entries above the diagonal less those below it."""
-    rows, columns = _upper(array.shape[-1])
+    rows, columns = np.triu_indices(array.shape[-1], 1)
     return array[..., rows, columns] - array[..., columns, rows]
-
-
-@functools.cache
-def _upper(n: int) -> tuple[np.ndarray, ...]:
-    """Where the entries above the diagonal are."""
-    return np.triu_indices(n, 1)
 
 
 def exponential(xi: jax.Array) -> jax.Array:
