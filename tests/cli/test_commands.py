@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import quotax as qx
+from cli.archives import arrays_of
 from quotax.cli import main, terminal
 from quotax.cli.commands import app
 from quotax.cli.stated import groups
@@ -113,7 +114,7 @@ def test_sharpness_is_that_of_the_library(quotax, quotax_json, folder):
     file = qx.load(f"{folder}/net.py:small")
     network = file.architecture.at(**file.sizes)
     params = qx.checkpoints.load(folder / "a.npz", qx.checkpoints.BY_NAME, network)
-    data = dict(np.load(folder / "data.npz"))
+    data = arrays_of(folder / "data.npz")
     loss = lambda p, b: ((jax.vmap(network, (None, 0))(p, b["x"]) - b["targets"]) ** 2).mean()
     space = qx.quotient(network, qx.load_symmetries(folder / "found.json", network), "invariant")
     code, found = quotax_json("sharpness net.py:small --params a.npz --data data.npz --found found.json --radius 0.1")
@@ -163,7 +164,7 @@ def test_align_moves_one_network_to_another(quotax_json, quotax, folder):
     code, data = quotax_json(f"align net.py:small {weights} --data data.npz --out moved.npz")
     assert (code, set(data)) == (0, {"alignment", "distance", "barrier"})
     assert data["distance"]["lower"] <= data["distance"]["value"] <= data["distance"]["upper"]
-    moved = np.load(folder / "moved.npz")
+    moved = arrays_of(folder / "moved.npz")
     np.testing.assert_allclose(moved["W1"], data["alignment"]["params"]["W1"], rtol=1e-6)
     code, out, _ = quotax("align net.py:small --params moved.npz --to a.npz --found found.json")
     assert code == 0
@@ -206,7 +207,7 @@ def test_a_loss_of_ones_own(quotax_json, folder):
     line = "sharpness net.py:small --params a.npz --data data.npz --loss net.py:total --full --measure trace"
     code, found = quotax_json(line)
     assert code == 0
-    x = np.load(folder / "data.npz")["x"].mean()
+    x = arrays_of(folder / "data.npz")["x"].mean()
     assert found["value"] == pytest.approx(2 * 6 * x)
 
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from cli.archives import arrays_of
 from quotax.cli import main
 
 SHARPNESS = "sharpness net.py:small --params a.npz --full"
 
 
 def saved(folder, **arrays):
-    whole = dict(np.load(folder / "data.npz")) | arrays
+    whole = arrays_of(folder / "data.npz") | arrays
     np.savez(folder / "wrong.npz", **{name: array for name, array in whole.items() if array is not None})
 
 
@@ -137,7 +138,7 @@ def test_tokens_are_checked_against_their_bound(quotax, folder):
 
 
 def test_parameters_that_are_no_numbers_are_refused(quotax, folder):
-    arrays = dict(np.load(folder / "a.npz"))
+    arrays = arrays_of(folder / "a.npz")
     np.savez(folder / "wrong.npz", **arrays | {"b1": np.full(3, np.inf)})
     said = quotax("sharpness net.py:small --params wrong.npz --data data.npz")[2]
     assert "--params wrong.npz: params['b1'] holds 3 value(s) that are NaN or infinite" in said

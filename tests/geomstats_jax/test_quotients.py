@@ -33,7 +33,8 @@ def both(tmp_path_factory):
     specification = importlib.util.spec_from_file_location("quotients", SCRIPT)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    return module.compute(by_equation=False), dict(np.load(path))
+    with np.load(path) as archive:
+        return module.compute(by_equation=False), dict(archive)
 
 
 def test_all_results_are_compared(both):
