@@ -9,6 +9,7 @@ import quotax as qx
 from quotax.errors import ArchitectureError
 
 KEY = jax.random.key(2)
+SHIFT = qx.Symmetry("shift", qx.Translation("h"), {"c": "c + g"})
 
 
 def traced(function):
@@ -31,6 +32,12 @@ OTHERS = {
     "a step more": lambda p, x: p["W"] @ x if double(x) else p["W"] @ x + p["c"],
     "a constant that is zero": lambda p, x: p["W"] @ x + (0.0 if double(x) else 1e-6) * p["c"],
     "a constant of the other sign": lambda p, x: p["W"] @ x + (1e-9 if double(x) else -1e-9) * p["c"],
+    "a constant that both have": lambda p, x: p["W"] @ x + (1e-4 if double(x) else 1e-9) * p["c"],
+    "whole numbers": lambda p, x: (p["W"] @ x if double(x) else (p["W"] @ x).astype(int).astype(float)) + p["c"],
+    "another key": lambda p, x: (
+        p["c"] + jax.random.normal(KEY if double(x) else jax.random.key(3), p["c"].shape, jnp.float32) * x.sum()
+    ),
+    "what is taken from outside": lambda p, x: jnp.take(p["c"], 7, mode="fill", fill_value=0.0 if double(x) else 1.0),
     "another axis": lambda p, x: p["W"].sum(0 if double(x) else 1) * x.sum(),
     "another operand": lambda p, x: p["W"] @ x * (p["c"] if double(x) else x),
     "another output": lambda p, x: p["c"] + 0 * x.sum() if double(x) else p["c"] * x.sum(),
@@ -50,6 +57,23 @@ ONE = {
 def test_another_function_is_refused(name):
     with pytest.raises(ArchitectureError, match="another function in float32"):
         traced(OTHERS[name])
+
+
+@pytest.mark.parametrize("size", [1, 9, 64])
+def test_beyond_some_size_is_not_every_width(size):
+    """In float64 nobody asks how large x is, so that the trace with symbols says nothing of it."""
+
+    @qx.architecture(params={"W": "h x", "c": "h"}, inputs={"x": "x"})
+    def late(p, x):
+        return p["W"] @ x + (p["c"] if not double(x) and x.shape[0] > size else 0.0)
+
+    with jax.enable_x64(False):
+        if size == 1:  # at every size that is tried
+            with pytest.raises(ArchitectureError, match="another function in float32"):
+                qx.verify(late, SHIFT)
+        else:
+            certificate = qx.verify(late, SHIFT)
+            assert certificate.scope != "every width", str(certificate)
 
 
 @pytest.mark.parametrize("name", ONE, ids=lambda n: n.replace(" ", "-"))

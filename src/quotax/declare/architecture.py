@@ -122,8 +122,7 @@ class Architecture:
             function = functools.partial(self.call, sizes=checked)
             named = functools.wraps(self.function, updated=())(function)
             try:
-                first = not any(isinstance(made, Trace) for made in self._traces.values())
-                self._traces[key] = trace(named, self.params, self.inputs, checked, compared=first)
+                self._traces[key] = trace(named, self.params, self.inputs, checked)
             except ArchitectureError as refused:
                 self._traces[key] = refused
                 raise

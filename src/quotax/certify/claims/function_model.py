@@ -19,12 +19,14 @@ class FunctionModel:
     params: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...] = ()
     fixed: Mapping[str, int | str] = field(default_factory=dict)
+    users: bool = True
+    """Whether the function is a user's, which may look at types."""
     _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without traces, which are made again."""
         kept = {"name": self.name, "function": self.function, "params": self.params, "inputs": self.inputs}
-        return {**kept, "fixed": self.fixed, "_traces": {}}
+        return {**kept, "fixed": self.fixed, "users": self.users, "_traces": {}}
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -37,9 +39,10 @@ class FunctionModel:
         """The function's jaxpr at these sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._traces:
-            self._traces[key] = trace(self.function, self.params, self.inputs, sizes, compared=not self._traces)
+            self._traces[key] = trace(self.function, self.params, self.inputs, sizes, twice=self.users)
         return self._traces[key]
 
     def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
         """The function's jaxpr with sizes that stay symbols."""
-        return open_trace(lambda *arrays, sizes: self.function(*arrays), self.params, self.inputs, axes)
+        run = lambda *arrays, sizes: self.function(*arrays)
+        return open_trace(run, self.params, self.inputs, axes, twice=self.users)

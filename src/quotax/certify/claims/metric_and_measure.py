@@ -52,7 +52,7 @@ def certify_metric(
         dataclasses.replace(spec, name=f"{group}/{spec.name}") for group in (FIRST, SECOND) for spec in model.params
     )
     paired = functools.partial(_on_tangents, function)
-    extended = FunctionModel(f"the metric {name}", paired, (*model.params, *tangents))
+    extended = FunctionModel(f"the metric {name}", paired, (*model.params, *tangents), users=function is not _euclidean)
     entries = (*action.entries, *(pushed(e, model.params, group) for group in (FIRST, SECOND) for e in action.entries))
     made = certify(extended, Action(action.symmetry, entries), **settings)
     return dataclasses.replace(made, claim=f"{name} is invariant under {action.name}: {action.group}")

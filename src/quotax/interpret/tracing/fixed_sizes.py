@@ -12,7 +12,7 @@ from jax.extend.core import jaxpr_as_fun
 from quotax.artifacts import ArraySpec, Trace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
-from quotax.interpret.tracing.precisions import in_single_precision, other_steps
+from quotax.interpret.tracing.precisions import compared
 from quotax.interpret.tracing.sign_bits import comparing
 from quotax.jaxprs import needed
 from quotax.parts import groups, tree, whole_shape
@@ -27,13 +27,13 @@ def trace(
     inputs: tuple[ArraySpec, ...],
     sizes: Mapping[str, int],
     *,
-    compared: bool = False,
+    twice: bool = True,
 ) -> Trace:
     """Trace `function(params_pytree, *inputs)` once, at exactly these sizes, in float64.
 
     float64 keeps every digit of a Python constant; the flag is set for this thread and for the trace only. Tokens are
-    int32, masks float64. Names joined with "/" become nested dicts. Where asked, the trace is compared with that in
-    float32, and a function that looks at types is refused.
+    int32, masks float64. Names joined with "/" become nested dicts. It is traced `twice`: a function that takes other
+    steps in float32 is refused, one that raises there runs in float64 alone.
     """
     sizes = dict(sizes)
     declared = groups(params)
@@ -59,13 +59,13 @@ def trace(
                 f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
                 f"{str(error).strip()}. Check that the declared axes are what the function expects."
             ) from error
-    single = in_single_precision(flat, arrays) if compared else None
-    if single is not None and (why := other_steps(comparing(closed), comparing(needed(single)))):
-        raise ArchitectureError(
-            f"`{getattr(function, '__name__', 'function')}` is another function in float32 than in float64, in which "
-            f"models are read: {why}. Write it without looking at types (random numbers: pass them, or draw them in a "
-            f"type of your own), or set `jax_enable_x64`."
-        )
+    try:
+        if twice:
+            compared(flat, getattr(function, "__name__", "function"), arrays, closed)
+    except QuotaxError:
+        raise
+    except Exception:
+        pass
     with jax.enable_x64(True):
         apart = program_of_parts(comparing(closed), params, sizes)
         written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)

@@ -15,19 +15,20 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.provenance import place
-from quotax.jaxprs import CALLS, as_closed, bodies, is_key, live
+from quotax.interpret.tracing.sign_bits import comparing
+from quotax.jaxprs import CALLS, as_closed, bodies, is_key, live, needed
 
-CASTS = frozenset(("convert_element_type", "reduce_precision", "copy", "stop_gradient"))
-"""Steps that change no number but by rounding."""
+SAME = frozenset(("reduce_precision", "copy", "stop_gradient"))
+"""Steps that change no number but by rounding, beside the casts that do not."""
 
-TYPES = frozenset(
-    ("dtype", "new_dtype", "index_dtype", "preferred_element_type", "weak_type", "fill_value", "sharding")
-)
+TYPES = frozenset(("dtype", "new_dtype", "index_dtype", "preferred_element_type", "weak_type", "sharding"))
 """Settings of a step that are types, or follow from one."""
 
-HUGE, TINY, CLOSE = 1e30, 1e-3, 1e-5
-"""Constants beyond the first stand for infinity and those below the second for an epsilon; others agree to the last."""
+HUGE, EPSILON, CLOSE = 1e30, (1e-7, 1e-3), 1e-5
+"""Constants beyond the first stand for infinity in both precisions. What is below 1e-7 in double precision and larger,
+but below 1e-3, in single precision stands for an epsilon. Others agree to the last."""
 
 
 class Taken(NamedTuple):
@@ -72,7 +73,7 @@ def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) 
     for equation in live(closed.jaxpr):
         name, where = equation.primitive.name, place(equation) or origin
         reads = [read(atom) for atom in equation.invars]
-        if name in CASTS:
+        if name in SAME or (name == "convert_element_type" and _keeps(equation)):
             ends = reads
         elif name in CALLS:
             ends = yield from _inner(as_closed(equation.params[CALLS[name]]), reads, fresh, where)
@@ -88,28 +89,51 @@ def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) 
     return [read(atom) for atom in closed.jaxpr.outvars]
 
 
+def _keeps(cast: Any) -> bool:
+    """Whether a cast rounds at most: not one of reals to whole numbers, or of numbers to truth values."""
+    before, after = (_kind(v.aval.dtype) for v in (cast.invars[0], cast.outvars[0]))
+    return after == "f" or before == after or (before in "biu" and after in "iu")
+
+
+def _kind(dtype: Any) -> str:
+    return "f" if jax.numpy.issubdtype(dtype, np.floating) else dtype.kind  # bfloat16 is no float to NumPy
+
+
 def _settings(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     plain = lambda value: not callable(value) and not bodies(value)
     return tuple((k, repr(v)) for k, v in sorted(params.items()) if k not in TYPES and plain(v))
 
 
 def _same(left: Any, right: Any) -> bool:
+    """Whether two steps read the same: one step, one key, or constants that differ as the types do."""
+    if is_key(left) or is_key(right):
+        return is_key(left) and is_key(right) and _same(*(np.asarray(jax.random.key_data(k)) for k in (left, right)))
     if not (isinstance(left, np.ndarray) and isinstance(right, np.ndarray)):
-        return type(left) is type(right) and (not isinstance(left, int) or left == right)
-    if left.shape != right.shape or left.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
-        return left.shape == right.shape
+        return type(left) is type(right) and left == right
+    if left.shape != right.shape or not all(
+        jax.numpy.issubdtype(x.dtype, np.number) or x.dtype == bool for x in (left, right)
+    ):
+        return False
     a, b = left.astype(np.float64), right.astype(np.float64)
     close = np.isclose(a, b, rtol=CLOSE, atol=0.0, equal_nan=True)
-    huge, tiny = (np.minimum(abs(a), abs(b)) >= HUGE), (np.maximum(abs(a), abs(b)) <= TINY) & (a != 0) & (b != 0)
-    return bool(np.all(close | (huge | tiny) & (np.sign(a) == np.sign(b))))
+    huge = np.minimum(abs(a), abs(b)) >= HUGE
+    epsilon = (abs(a) > 0) & (abs(a) <= EPSILON[0]) & (abs(a) < abs(b)) & (abs(b) <= EPSILON[1])
+    return bool(np.all(close | (huge | epsilon) & (np.sign(a) == np.sign(b))))
 
 
-def in_single_precision(function: Any, arguments: Sequence[Any]) -> ClosedJaxpr | None:
-    """The function's trace of float32 arrays; nothing where it has none, or where JAX is set to double precision."""
+def compared(function: Any, name: str, arguments: Sequence[Any], double: ClosedJaxpr) -> None:
+    """Refuse a function whose trace of float32 arrays takes other steps than `double`, that of these in float64.
+
+    Nothing is compared where JAX is set to double precision: that is what the user runs. What the function raises in
+    single precision is raised.
+    """
     if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
-        return None
+        return
     narrow = lambda a: jax.ShapeDtypeStruct(a.shape, np.float32 if a.dtype == np.float64 else a.dtype)
-    try:
-        return jax.make_jaxpr(function)(*map(narrow, arguments))
-    except Exception:  # whatever the function raises: it does not run there
-        return None
+    single = jax.make_jaxpr(function)(*map(narrow, arguments))
+    if why := other_steps(comparing(double), comparing(needed(single))):
+        raise ArchitectureError(
+            f"`{name}` is another function in float32 than in float64, in which models are read: {why}. Write it "
+            f"without looking at types (random numbers: pass them, or draw them in a type of your own), or set "
+            f"`jax_enable_x64`."
+        )

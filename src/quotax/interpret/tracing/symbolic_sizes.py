@@ -27,9 +27,10 @@ from jax import export
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace
-from quotax.errors import ArchitectureError
+from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import given, nested
+from quotax.interpret.tracing.precisions import compared
 from quotax.interpret.tracing.sign_bits import comparing
 from quotax.jaxprs import bare, bodies, is_key, needed
 from quotax.kernel.sizes import FUNCTIONS, Size, read
@@ -51,8 +52,13 @@ def open_trace(
     params: tuple[ArraySpec, ...],
     inputs: tuple[ArraySpec, ...],
     axes: Mapping[str, int | str],
+    *,
+    twice: bool = True,
 ) -> OpenTrace:
-    """Trace `function(params_pytree, *inputs)` with `axes[a]` as the size of axis a: an integer, or `"k"`, `"2*k"`."""
+    """Trace `function(params_pytree, *inputs)` with `axes[a]` as the size of axis a: an integer, or `"k"`, `"2*k"`.
+
+    And once more in float32, where it is `twice`: other steps are refused, and what is asked of sizes there counts.
+    """
     names = list(groups(params))
     nested(names, names)
 
@@ -73,11 +79,13 @@ def open_trace(
         with jax.enable_x64(True), watch:
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
-                closed = needed(closed)
-                closed = program_of_parts(comparing(closed), params, dims)
+                raw = needed(closed)
+                closed = program_of_parts(comparing(raw), params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
                 raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
+        if first is None and twice:
+            _in_single_precision(run, arrays, raw, watch)
         jaxprs.append(closed)
         if first is None:
             sizes = {axis: _size(dim) for axis, dim in dims.items()}
@@ -94,6 +102,21 @@ def open_trace(
     return OpenTrace(
         first.jaxpr, params, inputs, first.sizes, first.out_tree, first.conditions, first.asked, numbers
     )  # fmt: skip
+
+
+def _in_single_precision(function: Any, arrays: Sequence[Any], double: ClosedJaxpr, watch: _Watch) -> None:
+    """The same function of the same sizes in float32; what it asks of them there is asked, too."""
+    narrow = _Watch(watch.marker)
+    try:
+        with narrow:
+            compared(function, "the model", arrays, double)
+    except QuotaxError:
+        raise
+    except Exception as error:
+        raise SizesMatter(f"in float32, {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+    watch.conditions |= narrow.conditions
+    watch.asked |= narrow.asked
+    watch.refused = watch.refused or narrow.refused
 
 
 def _dimensions(axes: Mapping[str, int | str]) -> dict[str, Any]:
