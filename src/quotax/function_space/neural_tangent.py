@@ -27,7 +27,7 @@ import numpy as np
 from quotax.errors import ConvergenceError, FunctionSpaceError
 from quotax.function_space.coordinates import levelled, raised
 from quotax.function_space.jacobian import Jacobian
-from quotax.function_space.refusals import examples, finite_params, like_outputs, one_output, point_of, whole
+from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
 from quotax.function_space.row_space import WRITTEN
 from quotax.presenting import Result
 from quotax.threads import one_thread
@@ -274,7 +274,7 @@ def tangent_kernel(
         array([[2.269, 1.74 ],
                [1.74 , 2.269]], dtype=float32)
     """
-    params = finite_params(CALL, net, params)
+    params = params_of(CALL, net, params)
     arrays = examples(CALL, "inputs", inputs)
     output = one_output(CALL, "inputs", net, params, arrays)
     whole(CALL, "probes", probes, 1)

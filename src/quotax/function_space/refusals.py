@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import numbers
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
+from quotax.checks import finite_params, whole_number
 from quotax.errors import FunctionSpaceError, ParameterError
 
 Arrays = tuple[jax.Array, ...]
 
 
-def finite_params(call: str, net: Any, params: Any) -> Any:
+def params_of(call: str, net: Any, params: Any) -> Any:
     """The parameters of a network as finite floating-point arrays."""
     if not callable(net):
         raise FunctionSpaceError(f"`{call}` needs a network or a function `net(params, x)`, got {net!r}.")
     check = getattr(net, "check_params", None)
     if check is not None:
         check(params, call=call, finite=True)
-    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
-    checked = []
-    for path, leaf in leaves:
-        name = f"params{jax.tree_util.keystr(path)}"
-        if isinstance(leaf, Tracer):
-            raise ParameterError(f"`{call}` compiles its own programs: call it outside of jit, grad and vmap.")
-        try:
-            array = jnp.asarray(leaf)
-        except (TypeError, ValueError):
-            raise ParameterError(
-                f"`{call}` needs arrays, and {name} is {leaf!r}; a model that was brought has its own in `.parameters`."
-            ) from None
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ParameterError(f"`{call}` differentiates by every parameter, and {name} is {array.dtype}.")
-        bad = int((~np.isfinite(np.asarray(array))).sum())
-        if bad:
-            raise ParameterError(f"`{call}`: {bad} of the {array.size} entries of {name} are NaN or infinite.")
-        checked.append(array)
-    if not sum(array.size for array in checked):
-        raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no number.")
-    return jax.tree.unflatten(tree, checked)
+    return finite_params(call, params)
 
 
 def examples(call: str, name: str, inputs: Any) -> Arrays:
@@ -106,11 +86,8 @@ def like_outputs(call: str, name: str, value: Any, shape: tuple[int, ...], dtype
     return array
 
 
-def whole(call: str, name: str, value: Any, least: int) -> int:
-    """A whole number, at least `least`."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise FunctionSpaceError(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
-    return int(value)
+whole = functools.partial(whole_number, FunctionSpaceError)
+"""A whole number, at least so much."""
 
 
 def point_of(call: str, space: Any, params: Any) -> Any:

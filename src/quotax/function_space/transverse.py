@@ -22,7 +22,7 @@ import numpy as np
 from quotax.errors import FunctionSpaceError
 from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.least_steps import least_step
-from quotax.function_space.refusals import examples, finite_params, like_outputs, one_output, point_of, whole
+from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
 from quotax.function_space.row_space import RowSpace
 from quotax.presenting import Result
 from quotax.threads import one_thread
@@ -116,7 +116,7 @@ def transversality(
         >>> round(float(found.angles[0]), 3), round(found.length, 3), round(found.keeping_length, 3)
         (0.785, 1.414, 2.0)
     """
-    params = finite_params(CALL, net, params)
+    params = params_of(CALL, net, params)
     whole(CALL, "iterations", iterations, 1)
     (fit, goal), (seen, target) = _set("train", net, params, train), _set("test", net, params, test)
     point = None if space is None else point_of(CALL, space, params)

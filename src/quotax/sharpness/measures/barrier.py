@@ -9,10 +9,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.checks import finite_params
 from quotax.drawing import QUIET, drawn
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.sharpness.problem.arguments import check_params, check_whole
+from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import stacked
@@ -92,7 +93,7 @@ def barrier(
         >>> found.height, found.losses.tolist()
         (1.0, [0.0, 1.0, 0.0])
     """
-    params, other = check_params(CALL, params), check_params(CALL, other)
+    params, other = finite_params(CALL, params), finite_params(CALL, other)
     check_whole(CALL, "points", points, 3)
     shapes = [jax.tree.map(np.shape, tree) for tree in (params, other)]
     if shapes[0] != shapes[1]:

@@ -9,13 +9,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from quotax.checks import finite_params
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
 from quotax.sharpness.measures.trace import slope, trace
 from quotax.sharpness.measures.worst_case import sharpness
-from quotax.sharpness.problem.arguments import Key, check_params, check_radius
+from quotax.sharpness.problem.arguments import Key, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
 from quotax.tables import table, wrapped
@@ -119,7 +120,7 @@ def compare(
     rows = []
     for name, (loss, params, *rest) in models.items():
         space = rest[0] if rest else None
-        params = check_params(CALL, params)
+        params = finite_params(CALL, params)
         d = layout(params).size
         full = sharpness(loss, params, radius, steps=steps, key=key, **data)
         average = average_sharpness(loss, params, radius, samples=samples, probes=0, key=key, **data)

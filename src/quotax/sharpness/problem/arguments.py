@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import numbers
@@ -10,48 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
-from quotax.errors import ParameterError, SharpnessError
-from quotax.sharpness.problem.vectors import on_host
+from quotax.checks import whole_number
+from quotax.errors import SharpnessError
 
 Key = jax.Array | np.ndarray | int | None
 """What random numbers are drawn from; nothing is zero."""
-
-
-def check_params(call: str, params: Any) -> Any:
-    """The parameters as finite floating-point JAX arrays."""
-    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
-    if not leaves:
-        raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no array.")
-    checked = []
-    for path, leaf in leaves:
-        name = f"params{jax.tree_util.keystr(path)}"
-        if isinstance(leaf, Tracer):
-            raise ParameterError(
-                f"`{call}` was called inside jit, grad or vmap ({name} is a tracer): it compiles its "
-                f"own loop, so call it outside."
-            )
-        try:
-            array = jnp.asarray(leaf)
-        except (TypeError, ValueError):
-            raise ParameterError(f"`{call}` needs arrays, and {name} is {leaf!r}.") from None
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ParameterError(
-                f"`{call}` moves every parameter, and {name} is {array.dtype}: "
-                f"make it floating-point, or close the loss over it."
-            )
-        known = np.asarray(array) if on_host(array) else array  # NumPy compiles nothing for it
-        bad = int((~np.isfinite(known)).sum())
-        if bad:
-            kind = "NaN" if bool(np.isnan(known).any()) else "infinity"
-            raise ParameterError(
-                f"`{call}` needs finite parameters, and {bad} of the {array.size} entries of {name} are not ({kind})."
-            )
-        checked.append(array)
-    if sum(array.size for array in checked) == 0:
-        raise ParameterError(f"`{call}` needs parameters, and every array in params is empty.")
-    return jax.tree.unflatten(tree, checked)
 
 
 def check_radius(call: str, radius: Any) -> float:
@@ -84,11 +49,8 @@ def check_start(call: str, start: Any, params: Any) -> Any:
     return start
 
 
-def check_whole(call: str, name: str, value: Any, least: int) -> int:
-    """An integer argument, at least `least`."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise SharpnessError(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
-    return int(value)
+check_whole = functools.partial(whole_number, SharpnessError)
+"""An integer argument, at least so much."""
 
 
 def check_batch(call: str, batch: Any, microbatch: Any) -> tuple[int | None, Any]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.checks import finite_params, on_host
 from quotax.errors import SharpnessError
 from quotax.sharpness.problem.arguments import (
     Key,
@@ -19,7 +20,6 @@ from quotax.sharpness.problem.arguments import (
     check_batch,
     check_choice,
     check_loss,
-    check_params,
     check_point,
     check_share,
     check_whole,
@@ -29,7 +29,7 @@ from quotax.sharpness.problem.ball import FEW, Ball, Curves, Frame, Horizontal, 
 from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
-from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, on_host, stacked
+from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, stacked
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -81,7 +81,7 @@ class Measurement:
     def at(self, params: Any) -> Setting:
         """Everything checked, before anything is compiled."""
         call = self.call
-        params = check_params(call, params)
+        params = finite_params(call, params)
         microbatch, batch = check_batch(call, self.batch, self.microbatch)
         mesh = check_mesh(call, self.mesh, batch, microbatch)
         params, batch = replicated(mesh, params), sharded(mesh, batch)

@@ -94,11 +94,6 @@ def inner(u: jax.Array, v: jax.Array) -> jax.Array:
 # --- on the host: the same words for both kinds of vectors
 
 
-def on_host(params: Tree) -> bool:
-    """Whether the vectors of a problem belong in NumPy: the devices of its parameters are processors."""
-    return all(device.platform == "cpu" for leaf in jax.tree.leaves(params) for device in leaf.devices())
-
-
 def dot(u: Vector, v: Vector) -> float:
     """The Euclidean inner product as a number."""
     return float(np.dot(u, v) if isinstance(u, np.ndarray) else inner(u, v))

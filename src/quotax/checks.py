@@ -1,0 +1,62 @@
+"""What several rooms ask of the arguments of a call, before anything is traced or compiled."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from quotax.errors import ParameterError, QuotaxError
+
+
+def finite_params(call: str, params: Any) -> Any:
+    """The parameters as finite floating-point JAX arrays."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    if not leaves:
+        raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no array.")
+    checked = []
+    for path, leaf in leaves:
+        name = f"params{jax.tree_util.keystr(path)}"
+        if isinstance(leaf, Tracer):
+            raise ParameterError(
+                f"`{call}` was called inside jit, grad or vmap ({name} is a tracer): it compiles its "
+                f"own programs, so call it outside."
+            )
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"`{call}` needs arrays, and {name} is {leaf!r}; a model that was brought has its own in `.parameters`."
+            ) from None
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ParameterError(
+                f"`{call}` moves every parameter, and {name} is {array.dtype}: "
+                f"make it floating-point, or close the function over it."
+            )
+        known = np.asarray(array) if on_host(array) else array  # NumPy compiles nothing for it
+        bad = int((~np.isfinite(known)).sum())
+        if bad:
+            kind = "NaN" if bool(np.isnan(known).any()) else "infinity"
+            raise ParameterError(
+                f"`{call}` needs finite parameters, and {bad} of the {array.size} entries of {name} are not ({kind})."
+            )
+        checked.append(array)
+    if sum(array.size for array in checked) == 0:
+        raise ParameterError(f"`{call}` needs parameters, and every array in params is empty.")
+    return jax.tree.unflatten(tree, checked)
+
+
+def on_host(params: Any) -> bool:
+    """Whether the devices of all arrays are processors."""
+    return all(device.platform == "cpu" for leaf in jax.tree.leaves(params) for device in leaf.devices())
+
+
+def whole_number(error: type[QuotaxError], call: str, name: str, value: Any, least: int) -> int:
+    """An integer argument, at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise error(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
+    return int(value)
