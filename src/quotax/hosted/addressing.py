@@ -91,6 +91,13 @@ def _scatter(put: Kernel, apart: Kernel) -> Kernel:
         if lone is not None and params["unique_indices"]:
             before = (slice(None),) * lone
 
+            if shape[lone] == out.shape[lone]:  # all places, each once
+
+                def reordered(x: np.ndarray, starts: np.ndarray, updates: np.ndarray) -> np.ndarray:
+                    return apart(x, np.take(updates, np.argsort(starts[:, 0]), lone))
+
+                return reordered
+
             def set_apart(x: np.ndarray, starts: np.ndarray, updates: np.ndarray) -> np.ndarray:
                 result, place = x.copy(), (*before, starts[:, 0])
                 result[place] = apart(result[place], updates)

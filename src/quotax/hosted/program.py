@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from quotax.hosted.control_flow import CONTROL
 from quotax.hosted.kernels import KERNELS
 from quotax.hosted.makers import Kernel, Unhosted
-from quotax.jaxprs import CALLS, as_closed, live
+from quotax.jaxprs import CALLS, as_closed, live, needed
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""
@@ -44,7 +44,7 @@ class Hosted:
         self._arguments = len(closed.jaxpr.invars)
         self._start: list[Any] = [None] * self._arguments
         self._steps: list[Call] = []
-        self._results = self._inlined(closed, list(range(self._arguments)))
+        self._results = self._inlined(needed(closed), list(range(self._arguments)))
         self._ends = _ends(self._steps, self._results)
 
     def __call__(self, *arrays: Any) -> list[Any]:

@@ -48,10 +48,17 @@ class Ritz(NamedTuple):
         """Several of them, as a stack."""
         return combine(self.coordinates[:, list(which)].T, self.basis)
 
-    def residual(self, i: int) -> float:
-        """`|A v - value v|`: within that distance of the value lies an eigenvalue of A."""
-        error = combine(self.coordinates[:, i], self.images) - float(self.values[i]) * self.vector(i)
-        return dot(error, error) ** 0.5
+    def allowed(self, tolerance: float) -> float:
+        """The largest residual of a value that is known to this tolerance, relative to the operator."""
+        return tolerance * float(np.max(np.abs(self.values)))
+
+    def residuals(self, which: Sequence[int]) -> np.ndarray:
+        """`|A v - value v|` of several: within that distance of the value lies an eigenvalue of A."""
+        if not len(which):
+            return np.zeros(0)
+        values = self.values[list(which), None].astype(self.basis.dtype)
+        errors = combine(self.coordinates[:, list(which)].T, self.images) - values * self.vectors(which)
+        return np.asarray([dot(error, error) ** 0.5 for error in errors])
 
 
 def orthonormal(basis: Vector, stack: Vector, along: np.ndarray | None = None) -> tuple[list[Vector | None], float]:
@@ -153,5 +160,7 @@ def converged(found: Ritz, ends: tuple[int, int], tolerance: float) -> bool:
     count = found.products
     if count < sum(ends) or not np.all(np.isfinite(found.values)):
         return False
-    allowed = tolerance * float(np.max(np.abs(found.values)))
-    return all(found.residual(i) <= allowed for i in (*range(ends[0]), *range(count - ends[1], count)))
+    allowed = found.allowed(tolerance)
+    outer = [*range(ends[0] - 1), *range(count - ends[1] + 1, count)]
+    last = [i for i, end in ((ends[0] - 1, ends[0]), (count - ends[1], ends[1])) if end]  # inner ones converge last
+    return all(bool(np.all(found.residuals(which) <= allowed)) for which in (last, outer))

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from quotax.drawing import drawn
 from quotax.presenting import Result
-from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos, converged
+from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
@@ -201,9 +201,10 @@ def spectrum(
     found = _eigenpairs(setting, ends, basis, tolerance)
     products = found.products
     low, high = range(min(ends[0], products)), range(products - 1, max(products - ends[1], 0) - 1, -1)
+    errors = found.residuals([*low, *high])
     if not np.all(np.isfinite(found.values)):
         status = "not finite"
-    elif products >= n or converged(found, ends, tolerance):
+    elif products >= n or (products >= sum(ends) and np.all(errors <= found.allowed(tolerance))):
         status = "converged"  # a basis that spans the space leaves rounding only
     else:
         status = "budget"
@@ -217,14 +218,14 @@ def spectrum(
 
         seen = spread(request, setting.given, again)
     known, kept = judged(setting, verdict(setting))
-    trees = lambda which: [setting.home(v) for v in setting.problem.frame.away(found.vectors(which))] if which else []
+    trees = lambda which: setting.homes(setting.problem.frame.away(found.vectors(which))) if which else []
     return Spectrum(
         values=found.values[list(high)],
         bottom=found.values[list(low)],
         vectors=trees(high),
         bottom_vectors=trees(low),
-        residuals=np.asarray([found.residual(i) for i in high]),
-        bottom_residuals=np.asarray([found.residual(i) for i in low]),
+        residuals=errors[len(low) :],
+        bottom_residuals=errors[: len(low)],
         dim=n,
         hessian=setting.hessian,
         products=products,

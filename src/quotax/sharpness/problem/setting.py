@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,8 +149,12 @@ class Setting:
 
     def home(self, v: Vector) -> Tree:
         """A displacement where the measurement is made, as a tangent vector at the parameters as they were given."""
-        tree = self.layout.placed(v, self.params)
-        return tree if self.ground is None else self.ground.pull(tree)
+        return self.homes([v])[0]
+
+    def homes(self, rows: Iterable[Vector]) -> list[Tree]:
+        """Several displacements."""
+        trees, ground = self.layout.placed_rows(rows, self.params), self.ground
+        return trees if ground is None else [ground.pull(tree) for tree in trees]
 
     def away(self, v: Tree) -> Vector:
         """The inverse of `home`."""

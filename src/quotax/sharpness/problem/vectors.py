@@ -6,6 +6,7 @@ compiled for it, and on the device elsewhere. Both are told apart by their type;
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -64,14 +65,18 @@ class FlatLayout:
 
     def placed(self, v: Vector, like: Tree) -> Tree:
         """A vector as a tree of arrays that lie where those of `like` do."""
-        if isinstance(v, jax.Array):
-            return _nested(self, v)
-        parts = [v[start:stop] for start, stop in pairwise((0, *self.ends))]
-        leaves = [
-            jax.device_put(part.reshape(s).astype(d), old.sharding)
-            for part, s, d, old in zip(parts, self.shapes, self.dtypes, jax.tree.leaves(like), strict=True)
-        ]
-        return jax.tree.unflatten(self.tree, leaves)
+        return self.placed_rows([v], like)[0]
+
+    def placed_rows(self, rows: Iterable[Vector], like: Tree) -> list[Tree]:
+        """Several vectors as trees, which are put on their devices together."""
+        rows = list(rows)
+        if not rows or isinstance(rows[0], jax.Array):
+            return [_nested(self, v) for v in rows]
+        there = [old.sharding for old in jax.tree.leaves(like)]
+        kinds = list(zip(pairwise((0, *self.ends)), self.shapes, self.dtypes, strict=True))
+        parts = [v[start:stop].reshape(s).astype(d) for v in rows for (start, stop), s, d in kinds]
+        leaves = iter(jax.device_put(parts, there * len(rows)))
+        return [jax.tree.unflatten(self.tree, [next(leaves) for _ in kinds]) for _ in rows]
 
 
 def layout(params: Tree) -> FlatLayout:
