@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import quotax as qx
-from quotax.interpret.tracing import apart
+from quotax.interpret.tracing.apart import stepping
 
 
 def two_maps():
@@ -27,8 +27,8 @@ def test_the_part_behind_the_nonlinearity_does_not_scale():
 
 
 def test_a_wrong_rule_of_taking_apart_proves_nothing_false(monkeypatch):
-    right = apart._RULES["split"]
-    monkeypatch.setitem(apart._RULES, "split", lambda operation, arguments: right(operation, arguments)[::-1])
+    right = stepping.RULES["split"]
+    monkeypatch.setitem(stepping.RULES, "split", lambda operation, arguments: right(operation, arguments)[::-1])
     model = two_maps()
     trace = model.trace({"h": 2, "x": 3, "y": 4})
     rng = np.random.default_rng(0)
