@@ -1,6 +1,7 @@
 """Every command: its exit code, its text, and JSON that is exactly the result's own."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,12 @@ def test_help_costs_no_import_of_what_is_large():
 
 def test_the_version_is_that_of_the_package(quotax):
     assert quotax("--version") == (0, f"quotax {qx.__version__}\n", "")
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "quotax", "--version"]
+    run = subprocess.run(command, env=os.environ | {"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True)
+    assert run.stdout == f"quotax {qx.__version__}\n"
 
 
 def test_a_command_has_help(quotax):
