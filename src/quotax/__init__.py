@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         verify_invariant,
         verify_metric,
     )
+    from quotax.report import Report, report
     from quotax.sharpness import (
         average_sharpness,
         barrier,
@@ -95,6 +96,7 @@ _NAMES = {
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
+    "report": "Report report",
     "sharpness": "average_sharpness barrier compare gradient_norm horizontal profile sam sharpness spectrum trace",
     "symmetry": "GL ComplexScaling Diagonal FixingCentred O OFixingOnes PairScaling Permutation PositiveDiagonal "
     "PositiveScalar SignFlip Symmetry Translation",
@@ -133,6 +135,7 @@ __all__ = [
     "PositiveScalar",
     "QuotaxError",
     "QuotientSpace",
+    "Report",
     "Representation",
     "SharpnessError",
     "SignFlip",
@@ -161,6 +164,7 @@ __all__ = [
     "load_symmetries",
     "profile",
     "quotient",
+    "report",
     "sam",
     "save",
     "sharpness",
@@ -204,7 +208,7 @@ def _version() -> str:
 
 
 class _Package(types.ModuleType):
-    """Two rooms, `derive` and `sharpness`, are called like functions: the package's attribute is the function.
+    """Three rooms, `derive`, `report` and `sharpness`, are called like functions: the package's attribute is the function.
 
     Python binds a room to that name when the room is imported, which may be before or after the function is.
     """

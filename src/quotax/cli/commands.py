@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +36,9 @@ def _version() -> str:
 
     return f"quotax {__version__}"
 
+
+_FREE = 8
+"""The size of axes that only random inputs have."""
 
 app = App(
     name="quotax",
@@ -380,6 +384,90 @@ def align(
 
         save_params(out, results["alignment"].params, weights.layout, network, params)
     return 0 if results["alignment"].attained else 1
+
+
+@app.command
+def report(
+    *models: Annotated[str, Parameter(name="MODEL [OTHER]", help="One model or two, and sizes such as h=4 x=3.")],
+    size: Size = (),
+    params: Annotated[
+        tuple[str, ...],
+        Parameter(group=MEASURED, help="Weights: one for each model, or two of one.", show_default=False),
+    ] = (),
+    radius: Annotated[
+        tuple[float, ...],
+        Parameter(group=MEASURED, help="Of the balls, from 0.01 to 0.2 by default.", show_default=False),
+    ] = (),
+    metric: Annotated[Metric, Parameter(group=MEASURED, help="Of the quotients.")] = "invariant",
+    steps: Annotated[
+        int, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")
+    ] = 20,
+    output: Annotated[str, Parameter(help="The page is written to this file.")] = "report.html",
+    data: Data = DATA,
+    weights: WeightFiles = WEIGHTS,
+    finding: Finding = FOUND,
+    show: Showing = SHOWING,
+) -> int:
+    """Write one page about a model, or two: symmetries with proofs, audits, sharpness; of two networks their alignment.
+
+    Without --data inputs and targets are random, to try things out. The page is one HTML file that needs no network.
+    Exits with 1 where something could not be proved or searched, or a loss is not finite.
+    """
+    import quotax as qx
+
+    show.begin()
+    _folder_of(output, "--output")
+    if Path(output).suffix not in (".html", ".htm"):
+        raise Misuse(f"--output {output}: a report is an .html file")
+    _check_radii(radius, "profile")
+    _check_counts(("--steps", steps))
+    names, given = apart(models)
+    if not 1 <= len(names) <= 2:
+        raise Misuse(f"a report is of one model or two, and here are {len(names)}: {', '.join(names) or 'none'}")
+    if len(params) > 2 or (len(names) == 2 and params and len(params) != 2):
+        raise Misuse(f"a report is of one network or two, and {len(names)} models with {len(params)} --params are not")
+    files: list[str | None] = list(params) or [None] * len(names)
+    sizes = sizes_of(given)
+    known = {name: asked(name) for name in dict.fromkeys(names)}
+    for axis in sizes:
+        if not any(axis in this.model.axis_names for this in known.values()):
+            raise Misuse(f"size {axis}={sizes[axis]}: none of the models has an axis {axis!r}")
+    titles = _titles(names * (len(files) if len(names) == 1 else 1), files)
+    made = None
+    for name, this in known.items():
+        mine = [n for n in range(len(files)) if (names * 2)[n if len(names) == 2 else 0] == name]
+        network, notes = _at_hand(this, sizes, data, show)
+        points = [weights.read(network, files[n], show, other=n) for n in mine]
+        notes += [] if all(files[n] for n in mine) else [f"The parameters of {name} are random, or its own."]
+        source = data if data.data is not None else replace(data, data="random:64")
+        asked_for = source.measured(network, points[0], source.batch(network, weights.seed, "report"), show.note)
+        group = finding.group(this.model, name, show)
+        space = _quotient(network, group, metric, show)
+        with show.doing(f"measuring {name}, {network.num_parameters:,} parameters") as told:
+            one = qx.report(
+                group, asked_for.pop("loss"), points[0], space=space, other=points[1] if len(points) > 1 else None,
+                names=tuple(titles[n] for n in mine) if len(mine) > 1 else (titles[mine[0]], "other"),
+                title=name, notes=notes, steps=steps, key=weights.seed, progress=told, **asked_for,
+                **({"radii": radius} if radius else {}),
+            )  # fmt: skip
+        made = one if made is None else made.beside(one)
+    assert made is not None
+    made.save(output)
+    show.note(f"the page is {output}")
+    show.result(made)
+    return 0 if made.complete else 1
+
+
+def _at_hand(this: Asked, sizes: dict[str, int], data: Data, show: Showing) -> tuple[Any, list[str]]:
+    """The network of these sizes; without data, axes that only inputs have are short."""
+    own = {axis: n for axis, n in sizes.items() if axis in this.model.axis_names}
+    if data.data is not None:
+        return this.network(own), []
+    network = this.network(own)
+    free = {axis: _FREE for axis in this.model.axis_names if axis not in network.sizes}
+    told = f" ({sizes_text(free)})" if free else ""
+    show.note(f"no --data: random inputs and targets{told}, to try things out")
+    return this.network(own | free), [f"Inputs and targets are random{told}: its losses say nothing of a task."]
 
 
 def _replayed(model: Any, symmetry: Any, certificate: Any) -> Any:

@@ -1,0 +1,76 @@
+"""Figures as data: what the page's script draws, and a table of the same numbers beside it.
+
+A series points at numbers of the report by their places in it (`models/0/points/0/...`), so that a picture cannot show
+other numbers than the report has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_BALLS = {"full": "full ball", "quotient": "quotient"}
+
+
+def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
+    """The rise of the loss against the radius, for every measure."""
+    series = []
+    for measure, title in (("worst case", "worst case"), ("average", "mean on the sphere")):
+        for ball in point[measure]:
+            at = f"{where}/{measure}/{ball}"
+            colour = (0 if ball == "full" else 1) + (0 if measure == "worst case" else 2)
+            name = f"{title}, {_BALLS[ball]}"
+            series.append({"name": name, "x": f"{at}/radii", "y": f"{at}/values", "colour": colour, "marks": True})
+            if point[measure][ball]["second order"]:
+                second = f"{at}/second order"
+                series.append(
+                    {"name": f"{name}, second order", "x": f"{at}/radii", "y": second, "colour": colour, "dash": True,
+                     "hidden": measure == "average"}
+                )  # fmt: skip
+    return _figure(series, "radius", "rise of the loss", x="log", y="log")
+
+
+def spectrum(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
+    """The densities, and a tick for each eigenvalue at the ends."""
+    series = []
+    for colour, (ball, found) in enumerate(point["spectrum"].items()):
+        at = f"{where}/spectrum/{ball}"
+        if found["curve"]["x"]:
+            series.append(
+                {"name": f"density, {_BALLS[ball]}", "x": f"{at}/curve/x", "y": f"{at}/curve/y", "colour": colour,
+                 "area": True}
+            )  # fmt: skip
+        for end, title in (("values", "largest"), ("bottom", "smallest")):
+            name = f"{title} eigenvalues, {_BALLS[ball]}"
+            series.append({"name": name, "ticks": f"{at}/{end}", "colour": colour, "row": colour})
+    floor = 0.02 / max([found["width"] for found in point["spectrum"].values() if found["width"]], default=1.0)
+    return _figure(series, "eigenvalue of the Hessian", "eigenvalues per unit", y="log", floor=floor)
+
+
+def orbit(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Every measure along the orbit, relative to its value at the parameters."""
+    series = []
+    for n, row in enumerate(found["rows"]):
+        name = f"{row['name']}, {_BALLS[row['ball']]}" if row["ball"] else row["name"]
+        at = f"{where}/rows/{n}/values"
+        series.append(
+            {"name": name, "x": f"{where}/stretches", "y": at, "relative": True, "colour": n % 8, "marks": True,
+             "dash": row["ball"] == "quotient"}
+        )  # fmt: skip
+    return _figure(series, "distance moved along the orbit (size of the group element's logarithm)", "value / value at the parameters", y="log")
+
+
+def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The loss between two networks."""
+    series = [{"name": "straight segment", "x": f"{where}/times", "y": f"{where}/losses", "colour": 0, "marks": True}]
+    if found["aligned losses"]:
+        series.append(
+            {"name": "after alignment", "x": f"{where}/times", "y": f"{where}/aligned losses", "colour": 1, "marks": True}
+        )
+    return _figure(series, "from one network to the other", "loss")
+
+
+def _figure(
+    series: list[dict[str, Any]], across: str, up: str, *, x: str = "linear", y: str = "linear", floor: float | None = None
+) -> dict[str, Any]:
+    return {"series": series, "x": {"label": across, "scale": x}, "y": {"label": up, "scale": y, "floor": floor}}

@@ -1,0 +1,176 @@
+r"""Actions as formulas: MathML, which browsers show and screen readers read without a script or a network.
+
+The small language of actions is products and sums of named arrays, with `g`, `inv`, `.T` and indices. Its matrix form
+loses the signs of products, `W2 @ inv(g)` is $W_2\,g^{-1}$; in index form indices stand below, `Q[head,k_,d]` is
+$Q_{head,k',d}$. What this grammar has not is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from html import escape
+
+_SHORT = re.compile(r"([A-Za-z])(\d+)")
+_LATIN = re.compile(r"[A-Za-z_]\w*")
+_OTHER = re.compile(r"\*\*|->|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+*/@()\[\],.^]")
+
+
+class _Unknown(Exception):
+    """Something that the grammar has not."""
+
+
+def formula(action: Mapping[str, str], names: Iterable[str]) -> list[dict[str, str]]:
+    """For each array that moves its name, what it becomes as it was written, and the whole as MathML.
+
+    >>> formula({"W2": "W2 @ inv(g)"}, ["W2"])[0]["text"]
+    'W2 ↦ W2 @ inv(g)'
+    """
+    known = sorted(names, key=len, reverse=True)
+    return [{"text": f"{left} ↦ {right}", "mathml": _mapping(left, right, known)} for left, right in action.items()]
+
+
+def expression(text: str, names: Iterable[str] = ()) -> str:
+    """One expression as MathML.
+
+    >>> expression("head*k**2")
+    '<math alttext="head*k**2"><mi>head</mi><mo>&#x2062;</mo><msup><mi>k</mi><mn>2</mn></msup></math>'
+    """
+    return _math(text, _written(text, sorted(names, key=len, reverse=True)))
+
+
+def _mapping(left: str, right: str, names: list[str]) -> str:
+    return _math(f"{left} becomes {right}", f"{_written(left, names)}<mo>↦</mo>{_written(right, names)}")
+
+
+def _math(text: str, inside: str) -> str:
+    return f'<math alttext="{escape(text)}">{inside}</math>'
+
+
+def _written(text: str, names: list[str]) -> str:
+    try:
+        reader = _Reader(text, names)
+        found = reader.sum()
+        if reader.tokens[reader.at :]:
+            raise _Unknown
+        return found
+    except (_Unknown, IndexError):
+        return f"<mtext>{escape(text)}</mtext>"
+
+
+class _Reader:
+    """Recursive descent: a sum of products of factors with powers, transposes and indices."""
+
+    def __init__(self, text: str, names: list[str]) -> None:
+        """Tokens, the longest name of an array first: names may contain slashes."""
+        self.tokens, self.at, place = [], 0, 0
+        while place < len(text):
+            if text[place].isspace():
+                place += 1
+                continue
+            name = next((n for n in names if text.startswith(n, place) and not text[place + len(n) :][:1].isalnum()), "")
+            found = name or (_LATIN.match(text, place) or _OTHER.match(text, place) or ("",))[0]
+            if not found:
+                raise _Unknown
+            self.tokens.append(found)
+            place += len(found)
+
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, *wanted: str) -> str:
+        token = self.next()
+        if wanted and token not in wanted:
+            raise _Unknown
+        self.at += 1
+        return token
+
+    def sum(self) -> str:
+        out = ""
+        if self.next() in ("-", "+"):
+            out = _sign(self.take())
+        out += self.product()
+        while self.next() in ("+", "-"):
+            out += _sign(self.take()) + self.product()
+        return out
+
+    def product(self) -> str:
+        above, below = [self.factor()], []
+        while (token := self.next()) and token not in ("+", "-", ")", "]", ",", "->"):
+            if token in ("*", "@", "/"):
+                self.take()
+            (below if token == "/" else above).append(self.factor())
+        top = "<mo>&#x2062;</mo>".join(above)
+        return f"<mfrac>{_row(top)}{_row('<mo>&#x2062;</mo>'.join(below))}</mfrac>" if below else top
+
+    def factor(self) -> str:
+        base, below, above = self.atom()
+        while self.next() in ("[", ".", "**", "^"):
+            token = self.take()
+            if token == "[":
+                if below:
+                    raise _Unknown
+                below = self.indices()
+            elif token == ".":
+                self.take("T")
+                base, above = (base, "<mo>⊤</mo>") if not above else (_raised(base, below, above), "<mo>⊤</mo>")
+            else:
+                sign = self.take() if self.next() == "-" else ""
+                power = _sign(sign) + self.atom()[0] if sign else self.atom()[0]
+                base, below, above = (_raised(base, below, above), "", power) if above else (base, below, power)
+        return _raised(base, below, above)
+
+    def indices(self) -> str:
+        parts = [_index(self.take())]
+        while self.take(",", "]") == ",":
+            parts.append(_index(self.take()))
+        return _row("<mo>,</mo>".join(parts))
+
+    def atom(self) -> tuple[str, str, str]:
+        """A factor without what stands behind it: what it is, what is below it, what is above."""
+        token = self.take()
+        if token == "-":
+            return _row(_sign("-") + self.factor()), "", ""
+        if token == "(":
+            inside = self.sum()
+            self.take(")")
+            return f"<mrow><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
+        if token[0].isdigit():
+            return f"<mn>{token}</mn>", "", ""
+        if self.next() == "(":
+            self.take()
+            inside = self.sum()
+            self.take(")")
+            if token == "inv":
+                return _row(inside), "", "<mrow><mo>-</mo><mn>1</mn></mrow>"
+            return f"<mrow><mi>{escape(token)}</mi><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
+        if not _LATIN.match(token):
+            raise _Unknown
+        short = _SHORT.fullmatch(token)
+        if short and self.next() != "[":
+            return f"<mi>{short[1]}</mi>", f"<mn>{short[2]}</mn>", ""
+        return f"<mi>{escape(token)}</mi>", "", ""
+
+
+def _raised(base: str, below: str, above: str) -> str:
+    if below and above:
+        return f"<msubsup>{base}{below}{above}</msubsup>"
+    if below or above:
+        return f"<{'msub' if below else 'msup'}>{base}{below or above}</{'msub' if below else 'msup'}>"
+    return base
+
+
+def _row(inside: str) -> str:
+    return f"<mrow>{inside}</mrow>"
+
+
+def _sign(token: str) -> str:
+    return f"<mo>{'−' if token == '-' else token}</mo>"
+
+
+def _index(token: str) -> str:
+    if token.isdigit():
+        return f"<mn>{token}</mn>"
+    if not _LATIN.fullmatch(token):
+        raise _Unknown
+    return f"<mi>{escape(token.rstrip('_'))}{'′' * (len(token) - len(token.rstrip('_')))}</mi>"

@@ -1,0 +1,211 @@
+"""The page of a report: every number is that of the JSON, everything is labelled, and nothing is fetched."""
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+import models
+import quotax as qx
+from quotax.report.page.flow import flow
+from quotax.report.page.formulas import expression, formula
+from quotax.report.page.layered import GAP, laid_out
+from quotax.report.page.writing_out import embedded, looked_up, number, page
+from report.pages import measures
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes and the text directly in it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs), []))
+        self.open.append(self.found[-1])
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.open:
+            self.open[-1][2].append(data)
+
+
+@pytest.fixture(scope="module")
+def known(derived):
+    """What is known of a model without parameters, in a model whose name has to be escaped."""
+    found = derived(models.relu)
+    return qx.report(found, title="relu <&> co")
+
+
+@pytest.fixture(scope="module")
+def whole(known):
+    """A report of two networks, and its page."""
+    quotient = {
+        "metric": "invariant", "dimension": 12, "orbit": 3, "left out": {"x": "it is <odd>"},
+        "certificate": known.models[0]["families"][0]["certificate"],
+    }  # fmt: skip
+    model = known.models[0] | {"parameters": 15, "quotient": quotient} | measures()
+    report = dataclasses.replace(known, models=(model,), notes=("random <data>",))
+    return report, report.html()
+
+
+def test_every_number_that_is_shown_is_that_of_the_json(whole):
+    report, text = whole
+    elements = Elements(text).found
+    (data,) = ["".join(inside) for tag, attrs, inside in elements if attrs.get("id") == "report"]
+    data = json.loads(data)
+    assert data == json.loads(json.dumps(report.to_dict()))
+    shown = [(attrs, "".join(inside)) for tag, attrs, inside in elements if tag == "data"]
+    for attrs, inside in shown:
+        value = looked_up(data, attrs["data-at"])
+        assert inside == number(value)
+        assert attrs["value"] == ("" if value is None else str(value))
+    places = {attrs["data-at"] for attrs, _ in shown}
+    assert {"models/0/points/1/worst case/quotient/values/2", "models/0/between/barrier/height"} <= places
+    assert {f"models/0/along/rows/{n}/change" for n in range(3)} <= places
+    assert len(places) > 60
+
+
+def test_figures_point_at_numbers_of_the_json(whole):
+    report, text = whole
+    specs = [json.loads(attrs["data-chart"]) for _, attrs, _ in Elements(text).found if "data-chart" in attrs]
+    assert len(specs) == 6
+    series = [one for spec in specs for one in spec["series"]]
+    assert len(series) > 20
+    for one in series:
+        for place in (one[key] for key in ("x", "y", "ticks") if key in one):
+            assert isinstance(looked_up(report.to_dict(), place), list)
+
+
+def test_the_page_stands_alone_and_everything_has_a_name(whole):
+    _, text = whole
+    elements = Elements(text).found
+    assert len(text.encode()) < 3_000_000
+    assert "://" not in text
+    assert not [a for _, a, _ in elements if "src" in a or ("href" in a and not a["href"].startswith("#"))]
+    assert "default-src 'none'" in text
+    ids = [attrs["id"] for _, attrs, _ in elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for tag, attrs, inside in elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set(attrs.get(name, "").split()) <= set(ids)
+        if attrs.get("href"):
+            assert attrs["href"][1:] in ids
+        if tag in ("section", "figure", "article"):
+            assert "aria-labelledby" in attrs
+        if "tabindex" in attrs or attrs.get("role") in ("group", "region"):
+            assert attrs.get("aria-label")
+        if tag == "svg":
+            assert attrs.get("aria-hidden") or attrs.get("aria-labelledby") or attrs.get("aria-label")
+    levels = [int(tag[1]) for tag, _, _ in elements if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert [attrs.get("lang") for tag, attrs, _ in elements if tag == "html"] == ["en"]
+    assert "relu &lt;&amp;&gt; co" in text
+    assert "random &lt;data&gt;" in text
+
+
+def test_families_stand_with_their_formulas_and_proofs(known):
+    text = known.html()
+    for family in known.models[0]["families"]:
+        assert family["certificate"]["status"] == "proved"
+        for left, right in family["action"].items():
+            assert f'alttext="{left} becomes {right}"' in text
+        for step in family["certificate"]["steps"]:
+            assert step.replace("&", "&amp;").replace(">", "&gt;") in text
+    boxes = [attrs for _, attrs, _ in Elements(text).found if attrs.get("class") == "box"]
+    assert {box["data-name"] for box in boxes} == set(known.models[0]["arrays"])
+    assert [box["data-families"] for box in boxes if box["data-name"] == "b1"] == ["0 1"]
+
+
+def test_two_models_stand_on_one_page(known):
+    both = known.beside(known)
+    text = both.html()
+    assert len(both.to_dict()["models"]) == 2
+    ids = [attrs["id"] for _, attrs, _ in Elements(text).found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {"m0-audit", "m1-audit"} <= set(ids)
+    assert known.complete
+
+
+@pytest.mark.parametrize(
+    ("action", "names", "mathml"),
+    [
+        ({"W1": "g @ W1"}, ["W1"], "<msub><mi>W</mi><mn>1</mn></msub>"),
+        ({"W2": "W2 @ inv(g)"}, ["W2"], "<msup><mrow><mi>g</mi></mrow><mrow><mo>-</mo><mn>1</mn></mrow></msup>"),
+        ({"E": "E @ g.T"}, ["E"], "<msup><mi>g</mi><mo>⊤</mo></msup>"),
+        ({"a/Q[h,k]": "g[h,k_] a/Q[h,k_] / n[h]"}, ["a/Q", "n"], "<mi>a/Q</mi>"),
+        ({"a/O": "inv(g)[h,k_,k] * a/O"}, ["a/O"], "<msubsup><mrow><mi>g</mi></mrow>"),
+        ({"w": "g * (w + 1) - 1"}, ["w"], "<mo>−</mo><mn>1</mn>"),
+        ({"a": "exp(-g) * a"}, ["a"], "<mi>exp</mi><mo>(</mo><mo>−</mo>"),
+        ({"a": "a ? b <"}, ["a"], "<mtext>a ? b &lt;</mtext>"),
+        ({"a": "a + "}, ["a"], "<mtext>a + </mtext>"),
+    ],
+)
+def test_actions_are_formulas(action, names, mathml):
+    (line,) = formula(action, names)
+    assert mathml in line["mathml"]
+    ElementTree.fromstring(line["mathml"])
+
+
+def test_every_action_and_dimension_of_the_catalogue_is_in_the_grammar():
+    for name in qx.catalogue.names():
+        entry = qx.catalogue.load(name)
+        assert "<mtext>" not in expression(entry.orbit.replace("min(", "f(").replace("max(", "f(")) or "," in entry.orbit
+
+
+def test_numbers_are_short_and_json_may_stand_in_a_script():
+    assert [number(x) for x in (12345, -1.23456e-9, "inf", None)] == ["12,345", "−1.235e−09", "inf", "–"]
+    assert json.loads(embedded({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
+    assert "</" not in embedded("</script>")
+
+
+def test_tensors_stand_in_the_order_in_which_data_meet_them():
+    drawn = flow(models.relu.trace({"h": 2, "x": 3, "y": 4}))
+    names = [name for _, name in drawn.nodes]
+    assert [[names[a], names[b]] for a, b in drawn.edges] == [["x", "W1"], ["W1", "b1"], ["b1", "W2"], ["W2", "output"]]
+    drawn = flow(models.attention.trace({"head": 2, "k": 3, "v": 2, "x": 4, "t": 5}))
+    names = [name for _, name in drawn.nodes]
+    edges = {(names[a], names[b]) for a, b in drawn.edges}
+    assert {("x", "Wq"), ("x", "Wk"), ("Wq", "·"), ("Wk", "·"), ("·", "·"), ("·", "Wo"), ("Wo", "output")} <= edges
+    assert ("Wv", "Wo") not in edges
+
+
+def test_boxes_do_not_lie_on_one_another():
+    sizes = [(40.0 + 10 * (n % 4), 20.0) for n in range(12)]
+    edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4), (0, 4), (4, 5), (5, 6), (0, 6), (6, 7), (5, 7)]
+    found = laid_out(sizes, edges)
+    for n, (x, y) in enumerate(found.centres):
+        assert 0 <= x - sizes[n][0] / 2
+        assert x + sizes[n][0] / 2 <= found.width + 1e-9
+        for m, (u, v) in enumerate(found.centres[:n]):
+            apart = abs(x - u) >= (sizes[n][0] + sizes[m][0]) / 2 + GAP - 1e-6
+            assert apart or abs(y - v) >= 20
+    assert all(path[0][1] < path[-1][1] for path in found.paths)
+
+
+def test_what_makes_no_sense_is_refused(derived):
+    found = derived(models.relu)
+    with pytest.raises(qx.QuotaxError, match=r"`quotax.report` needs what `qx.derive\(model\)` found, got Architecture"):
+        qx.report(models.relu)
+    with pytest.raises(qx.QuotaxError, match="loss= is given and params= is not"):
+        qx.report(found, lambda p: 0.0)
+    with pytest.raises(qx.QuotaxError, match="other= is a second network"):
+        qx.report(found, other={})
+    with pytest.raises(qx.QuotaxError, match="two different names="):
+        qx.report(found, names=("a", "a"))
+    with pytest.raises(qx.QuotaxError, match="at least one positive number"):
+        qx.report(found, radii=())
+
+
+def test_a_page_needs_nothing_but_the_data(whole):
+    report, text = whole
+    assert page(json.loads(json.dumps(report.to_dict()))) == text
