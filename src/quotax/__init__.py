@@ -208,7 +208,7 @@ def _version() -> str:
 
 
 class _Package(types.ModuleType):
-    """Three rooms, `derive`, `report` and `sharpness`, are called like functions: the package's attribute is the function.
+    """Rooms that are called like functions (`derive`, `report`, `sharpness`): the attribute is the function.
 
     Python binds a room to that name when the room is imported, which may be before or after the function is.
     """

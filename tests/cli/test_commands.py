@@ -36,7 +36,7 @@ def test_help_costs_no_import_of_what_is_large():
     )  # fmt: skip
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.splitlines()[-1] == "0 []"
-    for command in ("demo", "list", "derive", "verify", "audit", "sharpness", "compare", "align"):
+    for command in ("demo", "list", "derive", "verify", "audit", "sharpness", "compare", "align", "report"):
         assert f"│ {command} " in run.stdout
 
 
@@ -177,6 +177,41 @@ def test_align_moves_one_network_to_another(quotax_json, quotax, folder):
     assert code == 0
     assert "aligned to a distance of" in out
     assert float(out.split("distance of ")[1].split(",")[0]) < 1e-6
+
+
+def test_report_writes_a_page_and_shows_its_numbers(quotax, quotax_json, folder, monkeypatch):
+    """What is measured is `qx.report`'s, and tested with it; here what it is asked for is enough."""
+    asked, real = [], qx.report
+
+    def known(found, loss, params, **settings):
+        asked.append((float(loss(params, settings["batch"])), settings))
+        return real(found, title=settings["title"], notes=settings["notes"])
+
+    monkeypatch.setattr(qx, "report", known)
+    weights = "--params a.npz --params b.npz --data data.npz --found found.json"
+    code, data = quotax_json(f"report net.py:small {weights} --radius 0.2 --radius 0.1 --output pair.html")
+    (loss, settings) = asked.pop()
+    assert (code, data["title"], data["notes"]) == (0, "net.py:small", [])
+    assert (settings["names"], settings["radii"]) == (("a", "b"), (0.2, 0.1))
+    assert loss == pytest.approx(
+        float(np.mean((_outputs(folder, "a.npz") - arrays_of(folder / "data.npz")["targets"]) ** 2))
+    )
+    np.testing.assert_array_equal(settings["other"]["W1"], arrays_of(folder / "b.npz")["W1"])
+    page = (folder / "pair.html").read_text()
+    assert json.loads(page.split('id="report">')[1].split("</script>")[0]) == data
+    code, out, err = quotax("report net.py:small net.py:mlp h=3 x=2 y=2 --output two.html --found found.json")
+    assert (code, len(asked)) == (0, 2)
+    assert "report of net.py:small and net.py:mlp" in out
+    assert "note: no --data: random inputs and targets, to try things out" in err
+    assert asked[1][1]["notes"][0] == "Inputs and targets are random: its losses say nothing of a task."
+    assert [settings["other"] for _, settings in asked] == [None, None]
+
+
+def _outputs(folder, weights):
+    file = qx.load(f"{folder}/net.py:small")
+    network = file.architecture.at(**file.sizes)
+    params = qx.checkpoints.load(folder / weights, qx.checkpoints.BY_NAME, network)
+    return jax.vmap(network, (None, 0))(params, arrays_of(folder / "data.npz")["x"])
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ def point(name, start):
     radii = [0.01, 0.1, 0.2]
     balls = {"full": start, "quotient": 2 * start}
     profile = lambda s: {
-        "radii": radii, "values": numbers(s, 3), "statuses": ["stationary"] * 3, "kinks": [False] * 3, "evaluations": 60,
-        "invariant": s == start, "reason": "why", "second order": numbers(1.1 * s, 3),
+        "radii": radii, "values": numbers(s, 3), "statuses": ["stationary"] * 3, "kinks": [False] * 3,
+        "evaluations": 60, "invariant": s == start, "reason": "why", "second order": numbers(1.1 * s, 3),
     }  # fmt: skip
     spectrum = lambda s: measure(
         s, values=[3 * s, s], bottom=[-s, s / 9], dimension=12, hessian="Riemannian", products=40, width=0.1,
@@ -41,9 +41,9 @@ def point(name, start):
 def measures():
     """What a report has of two networks of one model, beside what is known without parameters."""
     rows = [
-        {"name": "loss", "ball": "", "invariant": True, "reason": "", "values": [1.25, 1.25], "change": 0.0},
-        {"name": "worst case", "ball": "full", "invariant": False, "reason": "", "values": [1.5, 4.5], "change": 2.0},
-        {"name": "trace", "ball": "quotient", "invariant": None, "reason": "", "values": ["nan", 1.0], "change": "nan"},
+        {"name": "loss", "ball": "", "invariant": True, "values": [1.25, 1.25], "change": 0.0},
+        {"name": "worst case", "ball": "full", "invariant": False, "values": [1.5, 4.5], "change": 2.0},
+        {"name": "trace", "ball": "quotient", "invariant": None, "values": ["nan", 1.0], "change": "nan"},
     ]
     return {
         "points": [point("a", 1.0), point("b", 0.01)],
@@ -54,7 +54,7 @@ def measures():
             "losses": [1.0, 3.0, 1.25],
             "aligned losses": [1.0, 1.2, 1.25],
             "apart": 7.0710678,
-            "alignment": {"distance": 2.2360679, "lower bound": 2.1, "attained": True, "apart": 2.6457513},
+            "alignment": {"distance": 2.2360679, "lower bound": 2.1, "attained": True},
             "distance": {"value": 2.4494897, "lower": 2.3, "upper": 2.5, "reason": "a path"},
             "of": ["a", "b"],
         },

@@ -396,12 +396,10 @@ def report(
     ] = (),
     radius: Annotated[
         tuple[float, ...],
-        Parameter(group=MEASURED, help="Of the balls, from 0.01 to 0.2 by default.", show_default=False),
+        Parameter(group=MEASURED, help="Of the balls, from 0.01 to 0.3 by default.", show_default=False),
     ] = (),
     metric: Annotated[Metric, Parameter(group=MEASURED, help="Of the quotients.")] = "invariant",
-    steps: Annotated[
-        int, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")
-    ] = 20,
+    steps: Annotated[int, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")] = 20,
     output: Annotated[str, Parameter(help="The page is written to this file.")] = "report.html",
     data: Data = DATA,
     weights: WeightFiles = WEIGHTS,
@@ -434,6 +432,7 @@ def report(
             raise Misuse(f"size {axis}={sizes[axis]}: none of the models has an axis {axis!r}")
     titles = _titles(names * (len(files) if len(names) == 1 else 1), files)
     made = None
+    chosen: dict[str, Any] = {"radii": radius} if radius else {}
     for name, this in known.items():
         mine = [n for n in range(len(files)) if (names * 2)[n if len(names) == 2 else 0] == name]
         network, notes = _at_hand(this, sizes, data, show)
@@ -447,8 +446,7 @@ def report(
             one = qx.report(
                 group, asked_for.pop("loss"), points[0], space=space, other=points[1] if len(points) > 1 else None,
                 names=tuple(titles[n] for n in mine) if len(mine) > 1 else (titles[mine[0]], "other"),
-                title=name, notes=notes, steps=steps, key=weights.seed, progress=told, **asked_for,
-                **({"radii": radius} if radius else {}),
+                title=name, notes=notes, steps=steps, key=weights.seed, progress=told, **asked_for | chosen,
             )  # fmt: skip
         made = one if made is None else made.beside(one)
     assert made is not None

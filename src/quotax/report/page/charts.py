@@ -23,8 +23,9 @@ def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
             series.append({"name": name, "x": f"{at}/radii", "y": f"{at}/values", "colour": colour, "marks": True})
             if point[measure][ball]["second order"]:
                 second = f"{at}/second order"
+                bound = "second order, at most" if measure == "worst case" else "second order"
                 series.append(
-                    {"name": f"{name}, second order", "x": f"{at}/radii", "y": second, "colour": colour, "dash": True,
+                    {"name": f"{name}, {bound}", "x": f"{at}/radii", "y": second, "colour": colour, "dash": True,
                      "hidden": measure == "average"}
                 )  # fmt: skip
     return _figure(series, "radius", "rise of the loss", x="log", y="log")
@@ -49,15 +50,16 @@ def spectrum(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
 
 def orbit(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """Every measure along the orbit, relative to its value at the parameters."""
+    names = list(dict.fromkeys(row["name"] for row in found["rows"]))
     series = []
     for n, row in enumerate(found["rows"]):
         name = f"{row['name']}, {_BALLS[row['ball']]}" if row["ball"] else row["name"]
-        at = f"{where}/rows/{n}/values"
         series.append(
-            {"name": name, "x": f"{where}/stretches", "y": at, "relative": True, "colour": n % 8, "marks": True,
-             "dash": row["ball"] == "quotient"}
+            {"name": name, "x": f"{where}/stretches", "y": f"{where}/rows/{n}/values", "relative": True,
+             "colour": names.index(row["name"]), "marks": True, "dash": row["ball"] == "quotient"}
         )  # fmt: skip
-    return _figure(series, "distance moved along the orbit (size of the group element's logarithm)", "value / value at the parameters", y="log")
+    across = "distance moved along the orbit (size of the group element's logarithm)"
+    return _figure(series, across, "value / value at the parameters", y="log")
 
 
 def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,12 +67,24 @@ def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     series = [{"name": "straight segment", "x": f"{where}/times", "y": f"{where}/losses", "colour": 0, "marks": True}]
     if found["aligned losses"]:
         series.append(
-            {"name": "after alignment", "x": f"{where}/times", "y": f"{where}/aligned losses", "colour": 1, "marks": True}
+            {
+                "name": "after alignment",
+                "x": f"{where}/times",
+                "y": f"{where}/aligned losses",
+                "colour": 1,
+                "marks": True,
+            }
         )
     return _figure(series, "from one network to the other", "loss")
 
 
 def _figure(
-    series: list[dict[str, Any]], across: str, up: str, *, x: str = "linear", y: str = "linear", floor: float | None = None
+    series: list[dict[str, Any]],
+    across: str,
+    up: str,
+    *,
+    x: str = "linear",
+    y: str = "linear",
+    floor: float | None = None,
 ) -> dict[str, Any]:
     return {"series": series, "x": {"label": across, "scale": x}, "y": {"label": up, "scale": y, "floor": floor}}

@@ -14,8 +14,8 @@ from quotax.report.page.flow import flow
 def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[str, Any]:
     """Everything of a derived group, and of the quotient by it, as JSON values."""
     model = found.model
-    network = None if space is None else space.network
-    here = {} if network is None else {axis: network.sizes[axis] for axis in network.sizes}
+    network: Any = None if space is None else space.network
+    here = {} if network is None else dict(network.sizes)
     counts = _dimensions(found, here)
     pairs = [("continuous", *pair) for pair in found.proved]
     pairs += [("discrete", *pair) for pair in found.discrete_proved]
@@ -109,4 +109,3 @@ def _sizes(sizes: Mapping[str, int]) -> str:
 def same_network(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether two descriptions are of one architecture at the same sizes."""
     return all(first[name] == second[name] for name in ("arrays", "inputs", "sizes"))
-

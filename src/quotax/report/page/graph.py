@@ -22,7 +22,12 @@ def picture(tensors: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -
     for box, (x, y) in zip(boxes, placed.centres, strict=True):
         box["x"], box["y"] = round(x - box["width"] / 2, 1), round(y - box["height"] / 2, 1)
     curves = [_curve(path) for path in placed.paths]
-    return {"boxes": boxes, "curves": curves, "width": round(placed.width + 2, 1), "height": round(placed.height + 2, 1)}
+    return {
+        "boxes": boxes,
+        "curves": curves,
+        "width": round(placed.width + 2, 1),
+        "height": round(placed.height + 2, 1),
+    }
 
 
 def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -41,19 +46,19 @@ def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict
     rest = [n for n in acting if n not in taken]
     if rest:
         columns.append({"axis": "", "families": rest})
-    across = max([2 if len(column["families"]) > 3 else 1 for column in columns], default=1)
-    rows = max([-(-len(column["families"]) // (across + 1)) for column in columns], default=0)
+    across = 3 if all(len(column["families"]) <= 6 for column in columns) else 4
+    rows = max([-(-len(column["families"]) // across) for column in columns], default=0)
     at = 0.0
     for column in columns:
-        wide = min(len(column["families"]), across + 1) * _BADGE
+        wide = min(len(column["families"]), across) * _BADGE
         column["x"], column["width"] = at, max(_CHARACTER * len(column["axis"]) + 2 * _PADDING, wide + 6, 22.0)
         start = at + (column["width"] - wide) / 2
         column["badges"] = [
             {
                 "family": n,
                 "colour": n % COLOURS,
-                "x": round(start + (k % (across + 1)) * _BADGE, 1),
-                "y": _HEAD + _AXIS + (k // (across + 1)) * _BADGE,
+                "x": round(start + (k % across) * _BADGE, 1),
+                "y": _HEAD + _AXIS + (k // across) * _BADGE,
             }
             for k, n in enumerate(column["families"])
         ]

@@ -7,6 +7,7 @@ and distances: a least-squares problem with an order, solved exactly by pooling 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ _ACROSS = 6
 """Nodes that nothing is connected to stand in rows of so many."""
 
 
-class Layout(NamedTuple):
+class Placement(NamedTuple):
     """Centres of the nodes, edges as lists of points, and the size of the whole."""
 
     centres: list[tuple[float, float]]
@@ -27,8 +28,8 @@ class Layout(NamedTuple):
     height: float
 
 
-def laid_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Places for nodes of these widths and heights; edges lead from lower numbers to others without a cycle."""
+def laid_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Placement:
+    """Placement for nodes of these widths and heights; edges lead from lower numbers to others without a cycle."""
     loose = [n for n in range(len(sizes)) if not any(n in edge for edge in edges)]
     layers, chains, widths = _layers(sizes, edges, set(loose))
     _ordered(layers, chains)
@@ -55,7 +56,7 @@ def laid_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, in
         inside = [(x[n] - left, y[n]) for n in chain[1:-1]]
         start, end = (centres[a][0], centres[a][1] + sizes[a][1] / 2), (centres[b][0], centres[b][1] - sizes[b][1] / 2)
         paths.append([start, *inside, end])
-    return Layout(centres, paths, right - left, max(top - (GAP if loose else BETWEEN), 1.0))
+    return Placement(centres, paths, right - left, max(top - (GAP if loose else BETWEEN), 1.0))
 
 
 def _layers(
@@ -103,7 +104,7 @@ def _neighbours(chains: list[list[int]]) -> tuple[dict[int, list[int]], dict[int
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for chain in chains:
-        for a, b in zip(chain, chain[1:], strict=False):
+        for a, b in itertools.pairwise(chain):
             below.setdefault(a, []).append(b)
             above.setdefault(b, []).append(a)
     return above, below
@@ -117,7 +118,9 @@ def _ordered(layers: list[list[int]], chains: list[list[int]]) -> None:
         for level in range(1, len(layers)) if down else range(len(layers) - 2, -1, -1):
             before = {n: k for k, n in enumerate(layers[level - 1 if down else level + 1])}
             own = {n: k for k, n in enumerate(layers[level])}
-            middle = lambda n, before=before, own=own, toward=toward: _mean([before[m] for m in toward.get(n, ())], own[n])
+            middle = lambda n, before=before, own=own, toward=toward: _mean(
+                [before[m] for m in toward.get(n, ())], own[n]
+            )
             layers[level].sort(key=middle)
 
 
@@ -131,9 +134,13 @@ def _spread(layers: list[list[int]], chains: list[list[int]], widths: list[float
             at += widths[n] + GAP
         for n in layer:
             x[n] -= (at - GAP) / 2
-    for sweep in range(2 * _SWEEPS):
+    # a long edge is straight inside, whatever its ends do
+    lane = {n for chain in chains for n in chain[1:-1]}
+    near = {n: [*above.get(n, ()), *below.get(n, ())] for n in x}
+    near |= {n: [m for m in near[n] if m in lane] or near[n] for n in lane}
+    for sweep in range(4 * _SWEEPS):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
-            wanted = [_mean([x[m] for m in (*above.get(n, ()), *below.get(n, ()))], x[n]) for n in layer]
+            wanted = [_mean([x[m] for m in near[n]], x[n]) for n in layer]
             offsets, at = [], 0.0
             for n in layer:
                 offsets.append(at + widths[n] / 2)

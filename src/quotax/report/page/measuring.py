@@ -12,15 +12,15 @@ import numpy as np
 
 import quotax as qx
 
-SAMPLES, PROBES = 64, 4
-"""Of mean rises, and of densities."""
+SAMPLES, PROBES, PRODUCTS = 64, 3, 30
+"""Of mean rises, of densities, and of traces along the orbit."""
 _POINTS = 240
 """Of the curve of a density."""
-_PLACES = 5
+_PLACES = 4
 """Places along the orbit, the parameters among them."""
 
 
-class Asked(NamedTuple):
+class Wish(NamedTuple):
     """What is measured, and how hard."""
 
     loss: Callable[..., Any]
@@ -33,6 +33,8 @@ class Asked(NamedTuple):
     key: Any
     stretch: float
     tell: Callable[[str], Any]
+    refuted: str = ""
+    """Why measures in the full ball are no functions on the quotient, where that is known."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -44,10 +46,21 @@ class Asked(NamedTuple):
         """The full ball, and that of the quotient where there is one, as settings of a measure."""
         if self.space is None:
             return {"full": {}}
-        return {"full": {"space": self.space, "ball": "full"}, "quotient": {"space": self.space}}
+        known = {} if self.refuted else {"space": self.space, "ball": "full"}
+        return {"full": known, "quotient": {"space": self.space}}
 
 
-def measured(asked: Asked, params: Any) -> dict[str, Any]:
+def settled(asked: Wish, params: Any) -> Wish:
+    """Whether the group changes the full ball, asked once: measures in it are then told so, and need not ask again."""
+    if asked.space is None:
+        return asked
+    told = qx.average_sharpness(
+        asked.loss, params, asked.radii[-1], samples=4, probes=0, space=asked.space, ball="full", **asked.data
+    )
+    return asked._replace(refuted=told.reason if told.invariant is False else "")
+
+
+def measured(asked: Wish, params: Any) -> dict[str, Any]:
     """All measures at these parameters, as JSON values."""
     balls = asked.balls
     out: dict[str, Any] = {"loss": _loss(asked, params), "norm": _norm(params)}
@@ -61,23 +74,27 @@ def measured(asked: Asked, params: Any) -> dict[str, Any]:
         )
         for ball, setting in balls.items()
     }
-    out["spectrum"] = _spectra(spectra)
+    out["spectrum"] = _spectra(asked, spectra)
     out["trace"] = {
-        ball: _told(
-            found := qx.trace(asked.loss, params, key=asked.key, **setting, **asked.data),
-            value=found.value, error=found.standard_error, method=found.method, dimension=found.dim,
-        )
+        ball: {
+            "value": (found := qx.trace(asked.loss, params, key=asked.key, **setting, **asked.data)).value,
+            "error": found.standard_error,
+            "method": found.method,
+            "dimension": found.dim,
+            "status": found.status,
+            **_verdict(asked, ball, found),
+        }
         for ball, setting in balls.items()
-    }  # fmt: skip
+    }
     for ball in balls:
-        largest = out["spectrum"][ball]["values"]
+        largest, slope = out["spectrum"][ball]["values"], out["gradient"][ball]
         mean = out["trace"][ball]["value"] / max(out["trace"][ball]["dimension"], 1)
-        out["worst case"][ball]["second order"] = [0.5 * largest[0] * r**2 for r in asked.radii] if largest else []
+        out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in asked.radii if largest]
         out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in asked.radii]
     return out
 
 
-def along(asked: Asked, params: Any) -> dict[str, Any]:
+def along(asked: Wish, params: Any) -> dict[str, Any]:
     """The same measures at representatives of one orbit, farther and farther away.
 
     Each is the parameters moved by a random element of the connected group, the exponential of the same normal
@@ -90,8 +107,8 @@ def along(asked: Asked, params: Any) -> dict[str, Any]:
     stretches = [float(t) for t in np.linspace(0, asked.stretch, _PLACES)]
     rows: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def keep(name: str, ball: str, value: float, invariant: bool | None, reason: str = "") -> None:
-        row = rows.setdefault((name, ball), {"name": name, "ball": ball, "invariant": invariant, "reason": reason})
+    def keep(name: str, ball: str, value: float, invariant: bool | None) -> None:
+        row = rows.setdefault((name, ball), {"name": name, "ball": ball, "invariant": invariant})
         row.setdefault("values", []).append(float(value))
 
     for t in stretches:
@@ -100,25 +117,25 @@ def along(asked: Asked, params: Any) -> dict[str, Any]:
         if t:
             element = space.random_element(jax.random.fold_in(_key(asked.key), 1), scale=t)
             at = space.act(params, {name: g for name, g in element.items() if name in moving})
-        keep("loss", "", _loss(asked, at), True, "every family that moves it is proved")
+        keep("loss", "", _loss(asked, at), True)
         keep("length of the parameters", "", _norm(at), False)
         for ball, setting in asked.balls.items():
             own = setting | asked.data
-            proved = ball == "quotient" and bool(space.metric_certificate)
-            keep("length of the gradient", ball, _slope(asked, at, ball), proved or None if ball == "quotient" else False)
+            keep("length of the gradient", ball, _slope(asked, at, ball), _lengths(asked, ball))
             worst = qx.sharpness(asked.loss, at, radius, steps=asked.steps, key=asked.key, **own)
-            keep("worst case", ball, worst.value, worst.invariant, worst.reason)
+            keep("worst case", ball, worst.value, _verdict(asked, ball, worst)["invariant"])
             mean = qx.average_sharpness(asked.loss, at, radius, samples=SAMPLES, probes=0, key=asked.key, **own)
-            keep("average", ball, mean.value, mean.invariant, mean.reason)
-            trace = qx.trace(asked.loss, at, key=asked.key, **own)
-            keep("trace", ball, trace.value, trace.invariant, trace.reason)
-    found = list(rows.values())
+            keep("average", ball, mean.value, _verdict(asked, ball, mean)["invariant"])
+            trace = qx.trace(asked.loss, at, probes=_products(asked), key=asked.key, **own)
+            keep("trace", ball, trace.value, _verdict(asked, ball, trace)["invariant"])
+    names = list(dict.fromkeys(name for name, _ in rows))
+    found = sorted(rows.values(), key=lambda row: names.index(row["name"]))
     for row in found:
         row["change"] = _change(row["values"])
     return {"radius": radius, "stretches": stretches, "rows": found}
 
 
-def between(asked: Asked, params: Any, other: Any) -> dict[str, Any]:
+def between(asked: Wish, params: Any, other: Any) -> dict[str, Any]:
     """Two networks: the barrier of the loss on the segment, before and after alignment, and their distance."""
     asked.tell("aligning the two networks")
     found = qx.barrier(asked.loss, params, other, space=asked.space, **asked.data)
@@ -135,7 +152,6 @@ def between(asked: Asked, params: Any, other: Any) -> dict[str, Any]:
             "distance": float(alignment.distance),
             "lower bound": float(alignment.lower_bound),
             "attained": bool(alignment.attained),
-            "apart": _norm(jax.tree.map(jnp.subtract, alignment.params, other)),
         }
         if asked.space.metric_certificate:
             told = asked.space.distance(params, other).to_dict()
@@ -143,7 +159,21 @@ def between(asked: Asked, params: Any, other: Any) -> dict[str, Any]:
     return out
 
 
-def _loss(asked: Asked, params: Any) -> float:
+def _lengths(asked: Wish, ball: str) -> bool | None:
+    """Whether lengths in the metric of a ball stay along the orbit."""
+    assert asked.space is not None
+    if ball == "quotient":
+        return True if asked.space.metric_certificate else None
+    return False if asked.refuted else None
+
+
+def _products(asked: Wish) -> int | None:
+    """Exact traces where they cost no more."""
+    assert asked.space is not None
+    return None if asked.space.network.num_parameters <= PRODUCTS else PRODUCTS
+
+
+def _loss(asked: Wish, params: Any) -> float:
     return qx.barrier(asked.loss, params, params, points=3, **asked.data).losses[0].item()
 
 
@@ -155,16 +185,18 @@ def _key(key: Any) -> jax.Array:
     return jax.random.key(0 if key is None else key) if key is None or isinstance(key, int) else key
 
 
-def _slope(asked: Asked, params: Any, ball: str) -> float:
+def _slope(asked: Wish, params: Any, ball: str) -> float:
     return qx.gradient_norm(asked.loss, params, space=asked.space if ball == "quotient" else None, **asked.data)
 
 
-def _told(result: Any, **numbers: Any) -> dict[str, Any]:
-    """Numbers, and whether they belong to the quotient."""
-    return {**numbers, "status": getattr(result, "status", "ok"), "invariant": result.invariant, "reason": result.reason}
+def _verdict(asked: Wish, ball: str, result: Any) -> dict[str, Any]:
+    """Whether a measure belongs to the quotient, and why."""
+    if ball == "full" and asked.refuted:
+        return {"invariant": False, "reason": asked.refuted}
+    return {"invariant": result.invariant, "reason": result.reason}
 
 
-def _profile(asked: Asked, params: Any, ball: str) -> dict[str, Any]:
+def _profile(asked: Wish, params: Any, ball: str) -> dict[str, Any]:
     asked.tell(f"the largest rise by radius, {ball}")
     found = qx.profile(
         asked.loss, params, asked.radii, steps=asked.steps, key=asked.key, progress=asked.tell,
@@ -176,12 +208,11 @@ def _profile(asked: Asked, params: Any, ball: str) -> dict[str, Any]:
         "statuses": [each.status for each in found.results],
         "kinks": [each.kink for each in found.results],
         "evaluations": found.evaluations,
-        "invariant": found.invariant,
-        "reason": found.reason,
+        **_verdict(asked, ball, found),
     }
 
 
-def _average(asked: Asked, params: Any, ball: str) -> dict[str, Any]:
+def _average(asked: Wish, params: Any, ball: str) -> dict[str, Any]:
     asked.tell(f"the mean rise by radius, {ball}")
     found = [
         qx.average_sharpness(
@@ -194,12 +225,11 @@ def _average(asked: Asked, params: Any, ball: str) -> dict[str, Any]:
         "values": [each.value for each in found],
         "errors": [each.standard_error for each in found],
         "statuses": [each.status for each in found],
-        "invariant": found[0].invariant,
-        "reason": found[0].reason,
+        **_verdict(asked, ball, found[0]),
     }
 
 
-def _spectra(spectra: dict[str, Any]) -> dict[str, Any]:
+def _spectra(asked: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
     """The ends of each spectrum, and the densities as curves of one smoothing, eigenvalues per unit."""
     known = [np.concatenate([s.values, s.bottom, s.density.nodes]) for s in spectra.values()]
     every = np.concatenate(known)
@@ -211,10 +241,11 @@ def _spectra(spectra: dict[str, Any]) -> dict[str, Any]:
             grid = np.linspace(own.min() - 5 * width, own.max() + 5 * width, _POINTS)
             heights = found.dim * found.density.smooth(grid, width)
             curve = {"x": _rounded(grid), "y": _rounded(heights)}
-        out[ball] = _told(
-            found, values=found.values.tolist(), bottom=found.bottom.tolist(), dimension=found.dim,
-            hessian=found.hessian, products=found.products, width=width, curve=curve,
-        )  # fmt: skip
+        out[ball] = {
+            "values": found.values.tolist(), "bottom": found.bottom.tolist(), "dimension": found.dim,
+            "hessian": found.hessian, "products": found.products, "width": width, "curve": curve,
+            "status": found.status, **_verdict(asked, ball, found),
+        }  # fmt: skip
     return out
 
 

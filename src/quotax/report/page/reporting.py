@@ -11,9 +11,9 @@ from typing import Any
 import quotax as qx
 from quotax.presenting import Result, plain
 from quotax.report.page.describing import described
-from quotax.report.page.measuring import Asked, along, between, measured
+from quotax.report.page.measuring import Wish, along, between, measured, settled
 
-RADII = (0.01, 0.02, 0.05, 0.1, 0.2)
+RADII = (0.01, 0.03, 0.1, 0.3)
 """Of the balls, unless others are asked for."""
 
 
@@ -46,9 +46,7 @@ class Report(Result):
     def beside(self, other: Report) -> Report:
         """One report of the networks of two."""
         notes = (*self.notes, *(note for note in other.notes if note not in self.notes))
-        return replace(
-            self, title=f"{self.title} and {other.title}", models=(*self.models, *other.models), notes=notes
-        )
+        return replace(self, title=f"{self.title} and {other.title}", models=(*self.models, *other.models), notes=notes)
 
     @property
     def complete(self) -> bool:
@@ -68,7 +66,9 @@ class Report(Result):
                 rows.append(("", f"quotient of dimension {quotient['dimension']:,} of {model['parameters']:,}"))
             for point in model.get("points", ()):
                 for ball, found in point["worst case"].items():
-                    rows.append((point["name"], f"{ball}: rises by {found['values'][-1]:.4g} within {found['radii'][-1]:g}"))
+                    rows.append(
+                        (point["name"], f"{ball}: rises by {found['values'][-1]:.4g} within {found['radii'][-1]:g}")
+                    )
         return ("", ""), rows
 
     def _title(self) -> str:
@@ -95,7 +95,7 @@ def report(
     microbatch: int | None = None,
     radii: Iterable[float] = RADII,
     steps: int = 20,
-    k: int = 8,
+    k: int = 5,
     stretch: float = 0.5,
     key: Any = 0,
     title: str | None = None,
@@ -147,7 +147,7 @@ def report(
     tell("counting flat directions")
     model = described(found, space)
     if loss is not None:
-        asked = Asked(loss, space, batch, microbatch, radii, steps, k, key, stretch, tell)
+        asked = settled(Wish(loss, space, batch, microbatch, radii, steps, k, key, stretch, tell), params)
         pairs = list(zip(names, (params, other)[: 1 if other is None else 2], strict=False))
         model["points"] = [{"name": name} | measured(asked, point) for name, point in pairs]
         if space is not None and space.families:

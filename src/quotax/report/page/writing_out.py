@@ -6,18 +6,23 @@ four digits; the place and all digits stay beside it.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from quotax.report.page import charts
-from quotax.report.page.formulas import expression, formula
 from quotax.report.page.graph import COLOURS, picture
+from quotax.report.page.mathml import expression, formula, group
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The HTML of a report's `to_dict()`."""
+    return _template().render(report=report, at=lambda place: looked_up(report, place))
+
+
+@functools.cache
+def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -27,23 +32,23 @@ def page(report: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "slug": slug}
+    environment.filters |= {"number": number}
     environment.globals |= {
-        "at": lambda place: looked_up(report, place),
         "formula": formula,
         "expression": expression,
+        "group": group,
         "picture": picture,
         "charts": charts,
         "embedded": embedded,
         "colours": COLOURS,
     }
-    return environment.get_template("page.html").render(report=report)
+    return environment.get_template("page.html")
 
 
 def looked_up(report: Mapping[str, Any], place: str) -> Any:
     """What stands at a place such as `models/0/parameters`."""
     step = lambda value, name: value[int(name)] if isinstance(value, Sequence) else value[name]
-    return reduce(step, place.split("/"), report)
+    return functools.reduce(step, place.split("/"), report)
 
 
 def number(value: Any) -> str:
@@ -54,20 +59,11 @@ def number(value: Any) -> str:
     """
     if value is None:
         return "–"
-    if isinstance(value, bool) or isinstance(value, str):
+    if isinstance(value, bool | str):
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}".replace("-", "−")
-
-
-def slug(text: str) -> str:
-    """A text as part of an id.
-
-    >>> slug("scale d (n, head)")
-    'scale-d--n--head-'
-    """
-    return "".join(c if c.isalnum() else "-" for c in text)
 
 
 def embedded(value: Any) -> str:

@@ -12,8 +12,16 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 _SHORT = re.compile(r"([A-Za-z])(\d+)")
+_HALF = re.compile(r"\((\w+)/2\)")
 _LATIN = re.compile(r"[A-Za-z_]\w*")
 _OTHER = re.compile(r"\*\*|->|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+*/@()\[\],.^]")
+
+
+_TIMES = '<mo>&#x2062;</mo><mspace width="0.17em"/>'
+_LETTERS = {
+    "R+": "<msub><mi>ℝ</mi><mo>+</mo></msub>", "R*": "<msup><mi>ℝ</mi><mo>∗</mo></msup>", "R": "<mi>ℝ</mi>",
+    "C*": "<msup><mi>ℂ</mi><mo>∗</mo></msup>",
+}  # fmt: skip
 
 
 class _Unknown(Exception):
@@ -33,10 +41,26 @@ def formula(action: Mapping[str, str], names: Iterable[str]) -> list[dict[str, s
 def expression(text: str, names: Iterable[str] = ()) -> str:
     """One expression as MathML.
 
-    >>> expression("head*k**2")
-    '<math alttext="head*k**2"><mi>head</mi><mo>&#x2062;</mo><msup><mi>k</mi><mn>2</mn></msup></math>'
+    >>> expression("k**2 - 1")
+    '<math displaystyle="true" alttext="k**2 - 1"><msup><mi>k</mi><mn>2</mn></msup><mo>−</mo><mn>1</mn></math>'
     """
     return _math(text, _written(text, sorted(names, key=len, reverse=True)))
+
+
+def group(text: str) -> str:
+    """The name of a group as MathML: powers of letters.
+
+    >>> group("R^h")
+    '<math displaystyle="true" alttext="R^h"><msup><mrow><mi>ℝ</mi></mrow><mrow><mi>h</mi></mrow></msup></math>'
+    """
+    base, *powers = text.split("^")
+    written = _LETTERS.get(base) or _written(base, [])
+    for power in powers:
+        half = _HALF.fullmatch(power)
+        above = f"<mi>{half[1]}</mi><mo>/</mo><mn>2</mn>" if half else _written(power, [])
+        inside = f"<mrow><mo>(</mo>{written}<mo>)</mo></mrow>" if "<msup>" in written else _row(written)
+        written = f"<msup>{inside}{_row(above)}</msup>"
+    return _math(text, f"<mtext>{escape(text)}</mtext>" if "<mtext>" in written else written)
 
 
 def _mapping(left: str, right: str, names: list[str]) -> str:
@@ -44,7 +68,7 @@ def _mapping(left: str, right: str, names: list[str]) -> str:
 
 
 def _math(text: str, inside: str) -> str:
-    return f'<math alttext="{escape(text)}">{inside}</math>'
+    return f'<math displaystyle="true" alttext="{escape(text)}">{inside}</math>'
 
 
 def _written(text: str, names: list[str]) -> str:
@@ -68,7 +92,9 @@ class _Reader:
             if text[place].isspace():
                 place += 1
                 continue
-            name = next((n for n in names if text.startswith(n, place) and not text[place + len(n) :][:1].isalnum()), "")
+            name = next(
+                (n for n in names if text.startswith(n, place) and not text[place + len(n) :][:1].isalnum()), ""
+            )
             found = name or (_LATIN.match(text, place) or _OTHER.match(text, place) or ("",))[0]
             if not found:
                 raise _Unknown
@@ -100,8 +126,8 @@ class _Reader:
             if token in ("*", "@", "/"):
                 self.take()
             (below if token == "/" else above).append(self.factor())
-        top = "<mo>&#x2062;</mo>".join(above)
-        return f"<mfrac>{_row(top)}{_row('<mo>&#x2062;</mo>'.join(below))}</mfrac>" if below else top
+        top = _TIMES.join(above)
+        return f"<mfrac>{_row(top)}{_row(_TIMES.join(below))}</mfrac>" if below else top
 
     def factor(self) -> str:
         base, below, above = self.atom()
@@ -142,7 +168,7 @@ class _Reader:
             inside = self.sum()
             self.take(")")
             if token == "inv":
-                return _row(inside), "", "<mrow><mo>-</mo><mn>1</mn></mrow>"
+                return _row(inside), "", "<mrow><mo>−</mo><mn>1</mn></mrow>"
             return f"<mrow><mi>{escape(token)}</mi><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
         if not _LATIN.match(token):
             raise _Unknown
@@ -173,4 +199,6 @@ def _index(token: str) -> str:
         return f"<mn>{token}</mn>"
     if not _LATIN.fullmatch(token):
         raise _Unknown
-    return f"<mi>{escape(token.rstrip('_'))}{'′' * (len(token) - len(token.rstrip('_')))}</mi>"
+    plain = f"<mi>{escape(token.rstrip('_'))}</mi>"
+    primes = len(token) - len(token.rstrip("_"))
+    return f"<msup>{plain}<mo>{'′' * primes}</mo></msup>" if primes else plain
