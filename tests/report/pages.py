@@ -31,11 +31,15 @@ def point(name, start):
         "worst case": {ball: profile(s) for ball, s in balls.items()},
         "average": {ball: profile(0.3 * s) for ball, s in balls.items()},
         "spectrum": {ball: spectrum(1.7 * s) for ball, s in balls.items()},
+        "slice": {
+            "steps": [-1.0, 0.0, 1.0], "losses": [[3.0, 1.0, 2.0], [3.1, 1.1, 2.1], [3.0, 1.2, 2.2]], "along": 0.2,
+            "across": 2.0,
+        },
         "trace": {
             ball: measure(s, value=5.4321 * s, error=0.012 * s, method="Hutch++", dimension=12)
             for ball, s in balls.items()
         },
-    }
+    }  # fmt: skip
 
 
 def measures():

@@ -87,7 +87,7 @@ def test_nothing_is_wider_than_the_window(show, width):
     window = show(width)
     window.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
     assert window.evaluate("document.documentElement.scrollWidth") <= width
-    assert window.locator(".plot svg[role=img]").count() == 6
+    assert window.locator(".plot svg[role=img]").count() == 8
 
 
 def test_the_controls_work(show, measured, tmp_path):
@@ -137,6 +137,15 @@ def test_the_controls_work(show, measured, tmp_path):
     point = measured.models[0]["points"][0]
     assert told.startswith("worst case, full ball, second order, at most: rise of the loss ")
     assert f"{point['worst case']['full']['second order'][0]:.4g}" in told
+
+    plane = window.locator("#m0-p0-plane")
+    plane.locator("svg").focus()
+    window.keyboard.press("ArrowUp")
+    grid = point["slice"]
+    assert (
+        f"loss {grid['losses'][8][9]:.4g} at 0 along and {grid['steps'][9]:.4g} across"
+        in plane.locator("p").inner_text()
+    )
 
     themes = []
     for _ in range(3):

@@ -78,7 +78,7 @@ def test_every_number_that_is_shown_is_that_of_the_json(whole):
 def test_figures_point_at_numbers_of_the_json(whole):
     report, text = whole
     specs = [json.loads(attrs["data-chart"]) for _, attrs, _ in Elements(text).found if "data-chart" in attrs]
-    assert len(specs) == 6
+    assert len(specs) == 8
     series = [one for spec in specs for one in spec["series"]]
     assert len(series) > 20
     for one in series:

@@ -437,7 +437,8 @@ def report(
         mine = [n for n in range(len(files)) if (names * 2)[n if len(names) == 2 else 0] == name]
         network, notes = _at_hand(this, sizes, data, show)
         points = [weights.read(network, files[n], show, other=n) for n in mine]
-        notes += [] if all(files[n] for n in mine) else [f"The parameters of {name} are random, or its own."]
+        if None in [files[n] for n in mine] and getattr(network.architecture, "parameters", None) is None:
+            notes.append(f"The parameters of {name} are random: it was not trained.")
         source = data if data.data is not None else replace(data, data="random:64")
         asked_for = source.measured(network, points[0], source.batch(network, weights.seed, "report"), show.note)
         group = finding.group(this.model, name, show)

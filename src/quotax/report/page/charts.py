@@ -78,6 +78,12 @@ def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return _figure(series, "from one network to the other", "loss")
 
 
+def plane(where: str) -> dict[str, Any]:
+    """The loss on a plane, by level."""
+    label = "along the orbit (length in the metric)", "across the orbit (length in the metric)"
+    return _figure([], *label) | {"grid": {"steps": f"{where}/slice/steps", "losses": f"{where}/slice/losses"}}
+
+
 def _figure(
     series: list[dict[str, Any]],
     across: str,

@@ -201,4 +201,4 @@ def _index(token: str) -> str:
         raise _Unknown
     plain = f"<mi>{escape(token.rstrip('_'))}</mi>"
     primes = len(token) - len(token.rstrip("_"))
-    return f"<msup>{plain}<mo>{'′' * primes}</mo></msup>" if primes else plain
+    return f'<mrow>{plain}<mo lspace="0" rspace="0">{"′" * primes}</mo></mrow>' if primes else plain

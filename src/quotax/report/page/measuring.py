@@ -16,6 +16,8 @@ SAMPLES, PROBES, PRODUCTS = 64, 3, 30
 """Of mean rises, of densities, and of traces along the orbit."""
 _POINTS = 240
 """Of the curve of a density."""
+_ACROSS = 17
+"""Points of each side of a plane."""
 _PLACES = 4
 """Places along the orbit, the parameters among them."""
 
@@ -50,61 +52,61 @@ class Wish(NamedTuple):
         return {"full": known, "quotient": {"space": self.space}}
 
 
-def settled(asked: Wish, params: Any) -> Wish:
+def settled(wish: Wish, params: Any) -> Wish:
     """Whether the group changes the full ball, asked once: measures in it are then told so, and need not ask again."""
-    if asked.space is None:
-        return asked
+    if wish.space is None:
+        return wish
     told = qx.average_sharpness(
-        asked.loss, params, asked.radii[-1], samples=4, probes=0, space=asked.space, ball="full", **asked.data
+        wish.loss, params, wish.radii[-1], samples=4, probes=0, space=wish.space, ball="full", **wish.data
     )
-    return asked._replace(refuted=told.reason if told.invariant is False else "")
+    return wish._replace(refuted=told.reason if told.invariant is False else "")
 
 
-def measured(asked: Wish, params: Any) -> dict[str, Any]:
+def measured(wish: Wish, params: Any) -> dict[str, Any]:
     """All measures at these parameters, as JSON values."""
-    balls = asked.balls
-    out: dict[str, Any] = {"loss": _loss(asked, params), "norm": _norm(params)}
-    out["gradient"] = {ball: _slope(asked, params, ball) for ball in balls}
-    out["worst case"] = {ball: _profile(asked, params, ball) for ball in balls}
-    out["average"] = {ball: _average(asked, params, ball) for ball in balls}
-    asked.tell("spectra of the Hessian")
+    balls = wish.balls
+    out: dict[str, Any] = {"loss": _loss(wish, params), "norm": _norm(params)}
+    out["gradient"] = {ball: _slope(wish, params, ball) for ball in balls}
+    out["worst case"] = {ball: _profile(wish, params, ball) for ball in balls}
+    out["average"] = {ball: _average(wish, params, ball) for ball in balls}
+    wish.tell("spectra of the Hessian")
     spectra = {
-        ball: qx.spectrum(
-            asked.loss, params, asked.k, density=True, probes=PROBES, key=asked.key, **setting, **asked.data
-        )
+        ball: qx.spectrum(wish.loss, params, wish.k, density=True, probes=PROBES, key=wish.key, **setting, **wish.data)
         for ball, setting in balls.items()
     }
-    out["spectrum"] = _spectra(asked, spectra)
+    out["spectrum"] = _spectra(wish, spectra)
     out["trace"] = {
         ball: {
-            "value": (found := qx.trace(asked.loss, params, key=asked.key, **setting, **asked.data)).value,
+            "value": (found := qx.trace(wish.loss, params, key=wish.key, **setting, **wish.data)).value,
             "error": found.standard_error,
             "method": found.method,
             "dimension": found.dim,
             "status": found.status,
-            **_verdict(asked, ball, found),
+            **_verdict(wish, ball, found),
         }
         for ball, setting in balls.items()
     }
     for ball in balls:
         largest, slope = out["spectrum"][ball]["values"], out["gradient"][ball]
         mean = out["trace"][ball]["value"] / max(out["trace"][ball]["dimension"], 1)
-        out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in asked.radii if largest]
-        out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in asked.radii]
+        out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in wish.radii if largest]
+        out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in wish.radii]
+    if wish.space is not None and wish.space.fiber_dim and spectra["quotient"].vectors:
+        out["slice"] = _slice(wish, params, spectra["quotient"].vectors[0])
     return out
 
 
-def along(asked: Wish, params: Any) -> dict[str, Any]:
+def along(wish: Wish, params: Any) -> dict[str, Any]:
     """The same measures at representatives of one orbit, farther and farther away.
 
     Each is the parameters moved by a random element of the connected group, the exponential of the same normal
     coordinates times `stretch`, from zero up.
     """
-    space = asked.space
+    space = wish.space
     assert space is not None
     moving = {f.name for f in space.families if f.group.continuous}
-    radius = asked.radii[len(asked.radii) // 2]
-    stretches = [float(t) for t in np.linspace(0, asked.stretch, _PLACES)]
+    radius = wish.radii[len(wish.radii) // 2]
+    stretches = [float(t) for t in np.linspace(0, wish.stretch, _PLACES)]
     rows: dict[tuple[str, str], dict[str, Any]] = {}
 
     def keep(name: str, ball: str, value: float, invariant: bool | None) -> None:
@@ -112,22 +114,22 @@ def along(asked: Wish, params: Any) -> dict[str, Any]:
         row.setdefault("values", []).append(float(value))
 
     for t in stretches:
-        asked.tell(f"along the orbit, {t:.2g} of {asked.stretch:g}")
+        wish.tell(f"along the orbit, {t:.2g} of {wish.stretch:g}")
         at = params
         if t:
-            element = space.random_element(jax.random.fold_in(_key(asked.key), 1), scale=t)
+            element = space.random_element(jax.random.fold_in(_key(wish.key), 1), scale=t)
             at = space.act(params, {name: g for name, g in element.items() if name in moving})
-        keep("loss", "", _loss(asked, at), True)
+        keep("loss", "", _loss(wish, at), True)
         keep("length of the parameters", "", _norm(at), False)
-        for ball, setting in asked.balls.items():
-            own = setting | asked.data
-            keep("length of the gradient", ball, _slope(asked, at, ball), _lengths(asked, ball))
-            worst = qx.sharpness(asked.loss, at, radius, steps=asked.steps, key=asked.key, **own)
-            keep("worst case", ball, worst.value, _verdict(asked, ball, worst)["invariant"])
-            mean = qx.average_sharpness(asked.loss, at, radius, samples=SAMPLES, probes=0, key=asked.key, **own)
-            keep("average", ball, mean.value, _verdict(asked, ball, mean)["invariant"])
-            trace = qx.trace(asked.loss, at, probes=_products(asked), key=asked.key, **own)
-            keep("trace", ball, trace.value, _verdict(asked, ball, trace)["invariant"])
+        for ball, setting in wish.balls.items():
+            own = setting | wish.data
+            keep("length of the gradient", ball, _slope(wish, at, ball), _lengths(wish, ball))
+            worst = qx.sharpness(wish.loss, at, radius, steps=wish.steps, key=wish.key, **own)
+            keep("worst case", ball, worst.value, _verdict(wish, ball, worst)["invariant"])
+            mean = qx.average_sharpness(wish.loss, at, radius, samples=SAMPLES, probes=0, key=wish.key, **own)
+            keep("average", ball, mean.value, _verdict(wish, ball, mean)["invariant"])
+            trace = qx.trace(wish.loss, at, probes=_products(wish), key=wish.key, **own)
+            keep("trace", ball, trace.value, _verdict(wish, ball, trace)["invariant"])
     names = list(dict.fromkeys(name for name, _ in rows))
     found = sorted(rows.values(), key=lambda row: names.index(row["name"]))
     for row in found:
@@ -135,10 +137,10 @@ def along(asked: Wish, params: Any) -> dict[str, Any]:
     return {"radius": radius, "stretches": stretches, "rows": found}
 
 
-def between(asked: Wish, params: Any, other: Any) -> dict[str, Any]:
+def between(wish: Wish, params: Any, other: Any) -> dict[str, Any]:
     """Two networks: the barrier of the loss on the segment, before and after alignment, and their distance."""
-    asked.tell("aligning the two networks")
-    found = qx.barrier(asked.loss, params, other, space=asked.space, **asked.data)
+    wish.tell("aligning the two networks")
+    found = qx.barrier(wish.loss, params, other, space=wish.space, **wish.data)
     out: dict[str, Any] = {
         "barrier": {name: getattr(found, name) for name in ("height", "aligned_height", "status")},
         "times": found.times.tolist(),
@@ -146,35 +148,64 @@ def between(asked: Wish, params: Any, other: Any) -> dict[str, Any]:
         "aligned losses": None if found.aligned_losses is None else found.aligned_losses.tolist(),
     }
     alignment = found.alignment
-    if alignment is not None and asked.space is not None:
+    if alignment is not None and wish.space is not None:
         out["apart"] = _norm(jax.tree.map(jnp.subtract, params, other))
         out["alignment"] = {
             "distance": float(alignment.distance),
             "lower bound": float(alignment.lower_bound),
             "attained": bool(alignment.attained),
         }
-        if asked.space.metric_certificate:
-            told = asked.space.distance(params, other).to_dict()
+        if wish.space.metric_certificate:
+            told = wish.space.distance(params, other).to_dict()
             out["distance"] = {name: told[name] for name in ("value", "lower", "upper", "reason")}
     return out
 
 
-def _lengths(asked: Wish, ball: str) -> bool | None:
+def _lengths(wish: Wish, ball: str) -> bool | None:
     """Whether lengths in the metric of a ball stay along the orbit."""
-    assert asked.space is not None
+    assert wish.space is not None
     if ball == "quotient":
-        return True if asked.space.metric_certificate else None
-    return False if asked.refuted else None
+        return True if wish.space.metric_certificate else None
+    return False if wish.refuted else None
 
 
-def _products(asked: Wish) -> int | None:
+def _products(wish: Wish) -> int | None:
     """Exact traces where they cost no more."""
-    assert asked.space is not None
-    return None if asked.space.network.num_parameters <= PRODUCTS else PRODUCTS
+    assert wish.space is not None
+    return None if wish.space.network.num_parameters <= PRODUCTS else PRODUCTS
 
 
-def _loss(asked: Wish, params: Any) -> float:
-    return qx.barrier(asked.loss, params, params, points=3, **asked.data).losses[0].item()
+def _slice(wish: Wish, params: Any, across: Any) -> dict[str, Any]:
+    """The loss on a plane: along the orbit, a random tangent of it, and across, where the quotient is sharpest."""
+    wish.tell("the loss on a plane along and across the orbit")
+    space = wish.space
+    assert space is not None
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.fold_in(_key(wish.key), 2), len(leaves))
+    drawn = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
+    along = space.vertical(params, jax.tree.unflatten(structure, drawn))
+    length = float(space.norm(params, along))
+    reach = 2 * wish.radii[-1]
+    steps = np.linspace(-reach, reach, _ACROSS)
+    plus = lambda tree, other, share: jax.tree.map(lambda a, b: a + jnp.asarray(share, a.dtype) * b, tree, other)
+    rows = []
+    for t in steps:
+        there = plus(params, along, t / length)
+        ends = plus(there, across, -reach), plus(there, across, reach)
+        rows.append(qx.barrier(wish.loss, *ends, points=_ACROSS, **wish.data).losses)
+    losses = np.asarray(rows)  # along, across
+    middle = _ACROSS // 2
+    change = lambda line: float(np.max(line) - np.min(line))
+    return {
+        "steps": steps.tolist(),
+        "losses": [_rounded(row) for row in losses],
+        "along": change(losses[:, middle]),
+        "across": change(losses[middle]),
+    }
+
+
+def _loss(wish: Wish, params: Any) -> float:
+    return qx.barrier(wish.loss, params, params, points=3, **wish.data).losses[0].item()
 
 
 def _norm(params: Any) -> float:
@@ -185,22 +216,22 @@ def _key(key: Any) -> jax.Array:
     return jax.random.key(0 if key is None else key) if key is None or isinstance(key, int) else key
 
 
-def _slope(asked: Wish, params: Any, ball: str) -> float:
-    return qx.gradient_norm(asked.loss, params, space=asked.space if ball == "quotient" else None, **asked.data)
+def _slope(wish: Wish, params: Any, ball: str) -> float:
+    return qx.gradient_norm(wish.loss, params, space=wish.space if ball == "quotient" else None, **wish.data)
 
 
-def _verdict(asked: Wish, ball: str, result: Any) -> dict[str, Any]:
+def _verdict(wish: Wish, ball: str, result: Any) -> dict[str, Any]:
     """Whether a measure belongs to the quotient, and why."""
-    if ball == "full" and asked.refuted:
-        return {"invariant": False, "reason": asked.refuted}
+    if ball == "full" and wish.refuted:
+        return {"invariant": False, "reason": wish.refuted}
     return {"invariant": result.invariant, "reason": result.reason}
 
 
-def _profile(asked: Wish, params: Any, ball: str) -> dict[str, Any]:
-    asked.tell(f"the largest rise by radius, {ball}")
+def _profile(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
+    wish.tell(f"the largest rise by radius, {ball}")
     found = qx.profile(
-        asked.loss, params, asked.radii, steps=asked.steps, key=asked.key, progress=asked.tell,
-        **asked.balls[ball], **asked.data,
+        wish.loss, params, wish.radii, steps=wish.steps, key=wish.key, progress=wish.tell,
+        **wish.balls[ball], **wish.data,
     )  # fmt: skip
     return {
         "radii": found.radii.tolist(),
@@ -208,28 +239,28 @@ def _profile(asked: Wish, params: Any, ball: str) -> dict[str, Any]:
         "statuses": [each.status for each in found.results],
         "kinks": [each.kink for each in found.results],
         "evaluations": found.evaluations,
-        **_verdict(asked, ball, found),
+        **_verdict(wish, ball, found),
     }
 
 
-def _average(asked: Wish, params: Any, ball: str) -> dict[str, Any]:
-    asked.tell(f"the mean rise by radius, {ball}")
+def _average(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
+    wish.tell(f"the mean rise by radius, {ball}")
     found = [
         qx.average_sharpness(
-            asked.loss, params, radius, samples=SAMPLES, probes=0, key=asked.key, **asked.balls[ball], **asked.data
+            wish.loss, params, radius, samples=SAMPLES, probes=0, key=wish.key, **wish.balls[ball], **wish.data
         )
-        for radius in asked.radii
+        for radius in wish.radii
     ]
     return {
-        "radii": list(asked.radii),
+        "radii": list(wish.radii),
         "values": [each.value for each in found],
         "errors": [each.standard_error for each in found],
         "statuses": [each.status for each in found],
-        **_verdict(asked, ball, found[0]),
+        **_verdict(wish, ball, found[0]),
     }
 
 
-def _spectra(asked: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
+def _spectra(wish: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
     """The ends of each spectrum, and the densities as curves of one smoothing, eigenvalues per unit."""
     known = [np.concatenate([s.values, s.bottom, s.density.nodes]) for s in spectra.values()]
     every = np.concatenate(known)
@@ -244,7 +275,7 @@ def _spectra(asked: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
         out[ball] = {
             "values": found.values.tolist(), "bottom": found.bottom.tolist(), "dimension": found.dim,
             "hessian": found.hessian, "products": found.products, "width": width, "curve": curve,
-            "status": found.status, **_verdict(asked, ball, found),
+            "status": found.status, **_verdict(wish, ball, found),
         }  # fmt: skip
     return out
 

@@ -147,13 +147,13 @@ def report(
     tell("counting flat directions")
     model = described(found, space)
     if loss is not None:
-        asked = settled(Wish(loss, space, batch, microbatch, radii, steps, k, key, stretch, tell), params)
+        wish = settled(Wish(loss, space, batch, microbatch, radii, steps, k, key, stretch, tell), params)
         pairs = list(zip(names, (params, other)[: 1 if other is None else 2], strict=False))
-        model["points"] = [{"name": name} | measured(asked, point) for name, point in pairs]
+        model["points"] = [{"name": name} | measured(wish, point) for name, point in pairs]
         if space is not None and space.families:
-            model["along"] = along(asked, params) | {"of": names[0]}
+            model["along"] = along(wish, params) | {"of": names[0]}
         if other is not None:
-            model["between"] = between(asked, params, other) | {"of": list(names[:2])}
+            model["between"] = between(wish, params, other) | {"of": list(names[:2])}
     made = _made(params) | {"steps": steps, "metric": None if space is None else space.metric_name}
     return Report(title or model["name"], (plain(model),), made, tuple(notes))
 

@@ -128,9 +128,91 @@
     return ["10", String(Math.round(e)).replace("-", "−")];
   };
 
+  // the line of one level through a grid: where it crosses the sides of each cell (marching squares)
+  const level = (xs, ys, values, at) => {
+    let d = "";
+    for (let i = 0; i + 1 < xs.length; i++) for (let j = 0; j + 1 < ys.length; j++) {
+      const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]];
+      const cuts = [];
+      corners.forEach(([a, b], n) => {
+        const [c, e] = corners[(n + 1) % 4], low = values[a][b], high = values[c][e];
+        if (low < at === high < at) return;
+        const f = (at - low) / (high - low);
+        cuts.push([xs[a] + f * (xs[c] - xs[a]), ys[b] + f * (ys[e] - ys[b])]);
+      });
+      for (let n = 0; n + 1 < cuts.length; n += 2) d += `M${cuts[n].map((v) => v.toFixed(1))}L${cuts[n + 1].map((v) => v.toFixed(1))}`;
+    }
+    return d;
+  };
+  const plane = (plot, spec, caption) => {
+    const at_ = numbers(spec.grid.steps), values = at(spec.grid.losses).map((row) => row.map(Number));
+    const known = values.flat().filter(Number.isFinite);
+    const low = Math.min(...known), high = Math.max(...known), last = at_.length - 1, half = (at_[1] - at_[0]) / 2;
+    const svg = make("svg", { role: "img", tabindex: "0", "aria-label": `${caption} Arrow keys move over the plane.` }, plot);
+    const readout = document.createElement("p");
+    readout.className = "readout";
+    readout.setAttribute("aria-live", "polite");
+    plot.append(readout);
+    let here = [last / 2, last / 2], tell = () => {}, pick = () => {};
+    const draw = () => {
+      const width = Math.max(plot.clientWidth, 240), side = Math.min(width - 80, 380), left = Math.round((width - side + 50) / 2), top = 8;
+      const X = (v) => left + (side * (v - at_[0] + half)) / (at_[last] - at_[0] + 2 * half), Y = (v) => top + side - (X(v) - left);
+      svg.replaceChildren();
+      svg.setAttribute("viewBox", `0 0 ${width} ${side + 54}`);
+      const cell = side / at_.length;
+      values.forEach((row, i) => row.forEach((value, j) => {
+        const share = high > low ? (value - low) / (high - low) : 0;
+        if (Number.isFinite(value)) make("rect", { class: "cell", x: X(at_[i]) - cell / 2, y: Y(at_[j]) - cell / 2, width: cell + 0.4, height: cell + 0.4, opacity: (0.04 + 0.66 * share).toFixed(3) }, svg);
+      }));
+      const xs = at_.map(X), ys = at_.map(Y);
+      for (let n = 1; n < 10; n++) make("path", { class: "level", d: level(xs, ys, values, low + (n / 10) * (high - low)) }, svg);
+      for (const v of steps(at_[0], at_[last], 4)) {
+        make("text", { x: X(v), y: top + side + 17, "text-anchor": "middle" }, svg, shown(+v.toPrecision(6)));
+        make("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, svg, shown(+v.toPrecision(6)));
+      }
+      make("path", { class: "frame", d: `M${left},${top}V${top + side}H${left + side}` }, svg);
+      const short = (label) => (width < 480 ? label.split(" (")[0] : label);
+      make("text", { x: left + side / 2, y: top + side + 38, "text-anchor": "middle" }, svg, short(spec.x.label));
+      make("text", { transform: `translate(${left - 44},${top + side / 2}) rotate(-90)`, "text-anchor": "middle" }, svg, short(spec.y.label));
+      make("circle", { class: "near c1", cx: X(0), cy: Y(0), r: 4 }, svg);
+      const spot = make("circle", { class: "spot", r: 6 }, svg);
+      spot.style.display = "none";
+      tell = () => {
+        const [i, j] = here;
+        spot.style.display = "";
+        spot.setAttribute("cx", X(at_[i]));
+        spot.setAttribute("cy", Y(at_[j]));
+        readout.textContent = `loss ${shown(values[i][j])} at ${shown(+at_[i].toPrecision(6))} along and ${shown(+at_[j].toPrecision(6))} across the orbit`;
+      };
+      pick = (x, y) => {
+        const near = (v) => Math.min(Math.max(Math.round(v), 0), last);
+        here = [near((x - left) / cell - 0.5), near((top + side - y) / cell - 0.5)];
+        tell();
+      };
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
+      pick((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
+    });
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      here = here.map((v, n) => Math.min(Math.max(v + step[n], 0), last));
+      tell();
+    });
+    redrawn(plot, draw);
+  };
+  const redrawn = (plot, draw) => {
+    draw();
+    let wide = plot.clientWidth;
+    new ResizeObserver(() => { if (plot.clientWidth !== wide) { wide = plot.clientWidth; draw(); } }).observe(plot);
+  };
+
   document.querySelectorAll(".plot").forEach((plot, serial) => {
     const spec = JSON.parse(plot.dataset.chart);
     const caption = plot.parentElement.querySelector("figcaption").textContent;
+    if (spec.grid) return plane(plot, spec, caption);
     const scales = { x: spec.x.scale, y: spec.y.scale };
     let zoom = null;
     let place = null;
@@ -334,9 +416,7 @@
       else while ((n = (n + other + total) % total) !== place && look.seen[n][2] === look.seen[place][2]);
       tell(n);
     });
-    draw();
-    let wide = plot.clientWidth;
-    new ResizeObserver(() => { if (plot.clientWidth !== wide) { wide = plot.clientWidth; draw(); } }).observe(plot);
+    redrawn(plot, draw);
   });
 
   // --- print: proofs and tables are opened, and closed again
