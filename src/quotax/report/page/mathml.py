@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 _SHORT = re.compile(r"([A-Za-z])(\d+)")
+_RELATIONS = {">=": "≥", "<=": "≤", ">": "&gt;", "<": "&lt;", "&": "∧", "|": "∨"}
 _HALF = re.compile(r"\((\w+)/2\)")
 _LATIN = re.compile(r"[A-Za-z_]\w*")
-_OTHER = re.compile(r"\*\*|->|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+*/@()\[\],.^]")
+_OTHER = re.compile(r"\*\*|->|>=|<=|[<>&|]|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+*/@()\[\],.^]")
 
 
 _TIMES = '<mo>&#x2062;</mo><mspace width="0.17em"/>'
@@ -44,7 +45,35 @@ def expression(text: str, names: Iterable[str] = ()) -> str:
     >>> expression("k**2 - 1")
     '<math displaystyle="true" alttext="k**2 - 1"><msup><mi>k</mi><mn>2</mn></msup><mo>−</mo><mn>1</mn></math>'
     """
-    return _math(text, _written(text, sorted(names, key=len, reverse=True)))
+    known = sorted(names, key=len, reverse=True)
+    if not (text.startswith("Piecewise((") and text.endswith("))")):
+        return _math(text, _written(text, known))
+    rows = [_split(piece[1:-1]) for piece in _split(text[len("Piecewise(") : -1])]
+    written = "".join(
+        f"<mtr><mtd>{_written(value, known)}</mtd><mtd>{_where(condition, known)}</mtd></mtr>"
+        for value, condition in rows
+    )
+    return _math(text, f"<mrow><mo>{{</mo><mtable>{written}</mtable></mrow>")
+
+
+def _split(text: str) -> list[str]:
+    """What commas divide that no bracket holds.
+
+    >>> _split("(a, b), c")
+    ['(a, b)', 'c']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _where(condition: str, names: list[str]) -> str:
+    return "<mtext>otherwise</mtext>" if condition == "True" else f"<mtext>if </mtext>{_written(condition, names)}"
 
 
 def group(text: str) -> str:
@@ -74,7 +103,7 @@ def _math(text: str, inside: str) -> str:
 def _written(text: str, names: list[str]) -> str:
     try:
         reader = _Reader(text, names)
-        found = reader.sum()
+        found = reader.relation()
         if reader.tokens[reader.at :]:
             raise _Unknown
         return found
@@ -92,9 +121,8 @@ class _Reader:
             if text[place].isspace():
                 place += 1
                 continue
-            name = next(
-                (n for n in names if text.startswith(n, place) and not text[place + len(n) :][:1].isalnum()), ""
-            )
+            inside = lambda n, at=place: re.match(r"\w", text[at + len(n) :])
+            name = next((n for n in names if text.startswith(n, place) and not inside(n)), "")
             found = name or (_LATIN.match(text, place) or _OTHER.match(text, place) or ("",))[0]
             if not found:
                 raise _Unknown
@@ -111,6 +139,12 @@ class _Reader:
         self.at += 1
         return token
 
+    def relation(self) -> str:
+        out = self.sum()
+        while (sign := self.next()) in _RELATIONS:
+            out += f"<mo>{_RELATIONS[self.take(sign)]}</mo>{self.sum()}"
+        return out
+
     def sum(self) -> str:
         out = ""
         if self.next() in ("-", "+"):
@@ -122,7 +156,7 @@ class _Reader:
 
     def product(self) -> str:
         above, below = [self.factor()], []
-        while (token := self.next()) and token not in ("+", "-", ")", "]", ",", "->"):
+        while (token := self.next()) and token not in ("+", "-", ")", "]", ",", "->", *_RELATIONS):
             if token in ("*", "@", "/"):
                 self.take()
             (below if token == "/" else above).append(self.factor())
@@ -158,15 +192,16 @@ class _Reader:
         if token == "-":
             return _row(_sign("-") + self.factor()), "", ""
         if token == "(":
-            inside = self.sum()
+            inside = self.relation()
             self.take(")")
             return f"<mrow><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
         if token[0].isdigit():
             return f"<mn>{token}</mn>", "", ""
         if self.next() == "(":
             self.take()
-            inside = self.sum()
-            self.take(")")
+            inside = self.relation()
+            while self.take(",", ")") == ",":
+                inside += f"<mo>,</mo>{self.relation()}"
             if token == "inv":
                 return _row(inside), "", "<mrow><mo>−</mo><mn>1</mn></mrow>"
             return f"<mrow><mi>{escape(token)}</mi><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
