@@ -218,8 +218,24 @@ def test_what_makes_no_sense_is_refused(derived):
         qx.report(found, other={})
     with pytest.raises(qx.QuotaxError, match="two different names="):
         qx.report(found, names=("a", "a"))
-    with pytest.raises(qx.QuotaxError, match="at least one positive number"):
-        qx.report(found, radii=())
+    for radii in ((), (0.1, -1.0), (float("nan"),)):
+        with pytest.raises(qx.QuotaxError, match="radii= at least one number, all of them positive, got"):
+            qx.report(found, radii=radii)
+    with pytest.raises(qx.QuotaxError, match="needs steps= a positive number, got 0"):
+        qx.report(found, steps=0)
+    hidden = qx.Symmetry("hidden", qx.GL("h"), {"W1": "g @ W1", "W2": "W2 @ inv(g)"})
+    space = qx.quotient(models.linear.at(h=2, x=3, y=2), hidden, "invariant")
+    with pytest.raises(qx.QuotaxError, match="found= is of relu, and space= is a quotient of "):
+        qx.report(found, space=space)
+
+
+def test_a_loss_that_is_no_number_is_said_so(whole):
+    report, _ = whole
+    (model,) = report.models
+    lost = dataclasses.replace(report, models=(model | {"points": [model["points"][0] | {"loss": "nan"}]},))
+    assert report.complete
+    assert not lost.complete
+    assert 'data-at="models/0/points/0/loss">nan</data>' in lost.html()
 
 
 def test_a_page_needs_nothing_but_the_data(whole):

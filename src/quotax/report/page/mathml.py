@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-_SHORT = re.compile(r"([A-Za-z])(\d+)")
+_SHORT = re.compile(r"([A-Za-z])_?(\d+)")
 _RELATIONS = {">=": "≥", "<=": "≤", ">": "&gt;", "<": "&lt;", "&": "∧", "|": "∨"}
 _HALF = re.compile(r"\((\w+)/2\)")
 _LATIN = re.compile(r"[A-Za-z_]\w*")
@@ -84,9 +84,10 @@ def group(text: str) -> str:
     """
     base, *powers = text.split("^")
     written = _LETTERS.get(base) or _written(base, [])
-    for power in powers:
-        half = _HALF.fullmatch(power)
-        above = f"<mi>{half[1]}</mi><mo>/</mo><mn>2</mn>" if half else _written(power, [])
+    if powers:
+        above = _TIMES.join(
+            _HALF.sub(r"<mi>\1</mi><mo>/</mo><mn>2</mn>", p) if "/" in p else _written(p, []) for p in powers
+        )
         inside = f"<mrow><mo>(</mo>{written}<mo>)</mo></mrow>" if "<msup>" in written else _row(written)
         written = f"<msup>{inside}{_row(above)}</msup>"
     return _math(text, f"<mtext>{escape(text)}</mtext>" if "<mtext>" in written else written)
@@ -204,7 +205,9 @@ class _Reader:
                 inside += f"<mo>,</mo>{self.relation()}"
             if token == "inv":
                 return _row(inside), "", "<mrow><mo>−</mo><mn>1</mn></mrow>"
-            return f"<mrow><mi>{escape(token)}</mi><mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
+            short = _SHORT.fullmatch(token)
+            called = f"<msub><mi>{short[1]}</mi><mn>{short[2]}</mn></msub>" if short else f"<mi>{escape(token)}</mi>"
+            return f"<mrow>{called}<mo>(</mo>{inside}<mo>)</mo></mrow>", "", ""
         if not _LATIN.match(token):
             raise _Unknown
         short = _SHORT.fullmatch(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,7 +132,7 @@ def report(
         >>> "every width" in page
         True
     """
-    radii = tuple(sorted(float(radius) for radius in radii))
+    radii = tuple(sorted(radii))
     if not isinstance(found, qx.SymmetryGroup):
         raise qx.QuotaxError(f"`quotax.report` needs what `qx.derive(model)` found, got {type(found).__name__}.")
     for name, value, needed, lacking in (("loss", loss, "params", params), ("params", params, "loss", loss)):
@@ -139,8 +140,14 @@ def report(
             raise qx.QuotaxError(f"`quotax.report`: {name}= is given and {needed}= is not; measures need both.")
     if other is not None and params is None:
         raise qx.QuotaxError("`quotax.report`: other= is a second network beside params=, and there is none.")
-    if not radii:
-        raise qx.QuotaxError("`quotax.report` needs radii= at least one positive number, got none.")
+    if not radii or not all(math.isfinite(radius) and radius > 0 for radius in radii):
+        given = ", ".join(map(str, radii)) or "none"
+        raise qx.QuotaxError(f"`quotax.report` needs radii= at least one number, all of them positive, got {given}.")
+    for name, number in (("steps", steps), ("k", k), ("stretch", stretch)):
+        if not number > 0:
+            raise qx.QuotaxError(f"`quotax.report` needs {name}= a positive number, got {number!r}.")
+    if space is not None:
+        _check_network(found, space, {"params": params, "other": other})
     if len(set(names)) != len(names) or len(names) < 2:
         raise qx.QuotaxError(f"`quotax.report` needs two different names=, got {list(names)}.")
     tell = progress if progress is not None else lambda line: None
@@ -156,6 +163,19 @@ def report(
             model["between"] = between(wish, params, other) | {"of": list(names[:2])}
     made = _made(params) | {"steps": steps, "metric": None if space is None else space.metric_name}
     return Report(title or model["name"], (plain(model),), made, tuple(notes))
+
+
+def _check_network(found: qx.SymmetryGroup, space: qx.QuotientSpace, given: dict[str, Any]) -> None:
+    """Refuse a space of another model, and parameters of another network."""
+    network: Any = space.network
+    if network.architecture.params != found.model.params:
+        raise qx.QuotaxError(
+            f"`quotax.report`: found= is of {found.model.name}, and space= is a quotient of {network!r}; both are of "
+            "one model, as in space=qx.quotient(net, found)."
+        )
+    for name, params in given.items():
+        if params is not None:
+            network.check_params(params, call=f"quotax.report({name}=)", finite=True)
 
 
 def _made(params: Any) -> dict[str, Any]:
