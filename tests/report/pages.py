@@ -51,7 +51,7 @@ def measures():
     ]
     return {
         "points": [point("a", 1.0), point("b", 0.01)],
-        "along": {"radius": 0.1, "stretches": [0.0, 0.5], "rows": rows, "of": "a"},
+        "along": {"radius": 0.1, "stretches": [0.0, 0.5], "rows": rows, "the loss moves": False, "of": "a"},
         "between": {
             "barrier": {"height": 1.875, "aligned_height": 0.0625, "status": "ok"},
             "times": [0.0, 0.5, 1.0],

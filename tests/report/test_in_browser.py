@@ -71,6 +71,7 @@ def test_the_measures_agree_with_the_library(measured):
     assert all(change < 1e-6 for proved, change in changes.values() if proved)
     assert changes["trace", "full"][1] > 1e-2
     assert changes["trace", "full"][0] is False
+    assert model["along"]["the loss moves"] is False
     between = model["between"]
     assert between["alignment"]["lower bound"] <= between["alignment"]["distance"] + 1e-9
     assert between["losses"][0] == pytest.approx(first["loss"])
@@ -171,3 +172,15 @@ def test_axe_finds_no_fault(show, scheme):
     found = axe.run(window).response
     assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found["violations"]] == []
     assert len(found["passes"]) > 20
+
+
+def test_a_loss_that_reads_the_parameters_is_told_from_one_of_the_function(derived):
+    net = models.relu.at(h=2, x=2, y=2)
+    space = qx.quotient(net, derived(models.relu), "invariant")
+    decay = lambda p: sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p))
+    params = net.init(jax.random.key(0))
+    report = qx.report(derived(models.relu), decay, params, space=space, radii=(0.1,), steps=2, k=1)
+    along = report.models[0]["along"]
+    assert along["the loss moves"] is True
+    assert not [row for row in along["rows"] if row["invariant"]]
+    assert "The loss itself changes" in report.html()

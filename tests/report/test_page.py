@@ -13,7 +13,7 @@ import models
 import quotax as qx
 from quotax.report.page.flow import flow
 from quotax.report.page.layered import GAP, laid_out
-from quotax.report.page.mathml import expression, formula
+from quotax.report.page.mathml import expression, formula, group
 from quotax.report.page.writing_out import embedded, looked_up, number, page
 from report.pages import measures
 
@@ -171,6 +171,13 @@ def test_dimensions_are_formulas(text, mathml):
     assert mathml in written
     ElementTree.fromstring(written)
     assert "<mtext>" not in written.replace("<mtext>if </mtext>", "").replace("<mtext>otherwise</mtext>", "")
+
+
+@pytest.mark.parametrize("text", ["GL(k)^head", "C*^(k/2)^h", "R+^(k/2)", "R*^h^e", "R^1", "O_1(d)", "Z2^h", "S(h)"])
+def test_groups_are_formulas(text):
+    written = group(text)
+    assert "<mtext>" not in written
+    ElementTree.fromstring(written)
 
 
 def test_orbit_dimensions_of_the_catalogue_are_formulas():

@@ -85,12 +85,18 @@ def group(text: str) -> str:
     base, *powers = text.split("^")
     written = _LETTERS.get(base) or _written(base, [])
     if powers:
-        above = _TIMES.join(
-            _HALF.sub(r"<mi>\1</mi><mo>/</mo><mn>2</mn>", p) if "/" in p else _written(p, []) for p in powers
-        )
+        above = _TIMES.join(_power(power, len(powers) == 1) for power in powers)
         inside = f"<mrow><mo>(</mo>{written}<mo>)</mo></mrow>" if "<msup>" in written else _row(written)
         written = f"<msup>{inside}{_row(above)}</msup>"
     return _math(text, f"<mtext>{escape(text)}</mtext>" if "<mtext>" in written else written)
+
+
+def _power(text: str, alone: bool) -> str:
+    half = _HALF.fullmatch(text)
+    if not half:
+        return _written(text, [])
+    inside = f"<mi>{half[1]}</mi><mo>/</mo><mn>2</mn>"
+    return inside if alone else f"<mrow><mo>(</mo>{inside}<mo>)</mo></mrow>"
 
 
 def _mapping(left: str, right: str, names: list[str]) -> str:

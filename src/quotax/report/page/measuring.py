@@ -120,7 +120,7 @@ def along(wish: Wish, params: Any) -> dict[str, Any]:
             element = space.random_element(jax.random.fold_in(_key(wish.key), 1), scale=t)
             at = space.act(params, {name: g for name, g in element.items() if name in moving})
         keep("loss", "", _loss(wish, at), True)
-        keep("length of the parameters", "", _norm(at), False)
+        keep("length of the parameters", "", _norm(at), _lengths(wish, "full"))
         for ball, setting in wish.balls.items():
             own = setting | wish.data
             keep("length of the gradient", ball, _slope(wish, at, ball), _lengths(wish, ball))
@@ -134,7 +134,13 @@ def along(wish: Wish, params: Any) -> dict[str, Any]:
     found = sorted(rows.values(), key=lambda row: names.index(row["name"]))
     for row in found:
         row["change"] = _change(row["values"])
-    return {"radius": radius, "stretches": stretches, "rows": found}
+    # What is proved is that outputs stay. A loss that reads the parameters themselves, as weight decay does, need not.
+    rounding = math.sqrt(float(jnp.finfo(jax.tree.leaves(params)[0].dtype).eps))
+    moves = not found[0]["change"] <= rounding
+    if moves:
+        for row in found:
+            row["invariant"] = row["invariant"] and None
+    return {"radius": radius, "stretches": stretches, "rows": found, "the loss moves": moves}
 
 
 def between(wish: Wish, params: Any, other: Any) -> dict[str, Any]:
@@ -287,5 +293,5 @@ def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
 
 def _change(values: Sequence[float]) -> float:
     """The largest change from the first value, relative to it."""
-    first = values[0]
-    return max(abs(value - first) for value in values) / abs(first) if first else math.nan
+    first, largest = values[0], max(abs(value - values[0]) for value in values)
+    return largest / abs(first) if first else math.nan if largest else 0.0
