@@ -248,3 +248,23 @@ def test_a_loss_that_is_no_number_is_said_so(whole):
 def test_a_page_needs_nothing_but_the_data(whole):
     report, text = whole
     assert page(json.loads(json.dumps(report.to_dict()))) == text
+
+
+def test_pictures_for_a_paper_show_the_same(whole, known):
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot
+
+    report, _ = whole
+    ax = report.plot()
+    words = {text.get_text() for text in ax.texts}
+    assert {"W1", "b1", "W2", "x [x]", "output", "h", "1", "2"} <= words
+    rows = report.models[0]["along"]["rows"]
+    lines = report.plot("orbit").lines
+    assert [line.get_linestyle() for line in lines] == ["-", "-", "--"]
+    assert lines[1].get_ydata().tolist() == [value / 1.5 for value in rows[1]["values"]]
+    assert report.plot("plane").get_xlabel() == "along the orbit"
+    pyplot.close("all")
+    with pytest.raises(qx.QuotaxError, match=r"no picture 'orbits'; those are tensors, orbit, plane"):
+        report.plot("orbits")
+    with pytest.raises(qx.QuotaxError, match=r"`report.plot\('plane'\)`: nothing was measured"):
+        known.plot("plane")

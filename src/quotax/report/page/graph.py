@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,13 +22,10 @@ def picture(tensors: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -
     placed = laid_out([(box["width"], box["height"]) for box in boxes], [(a, b) for a, b in tensors["edges"]])
     for box, (x, y) in zip(boxes, placed.centres, strict=True):
         box["x"], box["y"] = round(x - box["width"] / 2, 1), round(y - box["height"] / 2, 1)
-    curves = [_curve(path) for path in placed.paths]
-    return {
-        "boxes": boxes,
-        "curves": curves,
-        "width": round(placed.width + 2, 1),
-        "height": round(placed.height + 2, 1),
-    }
+    paths = [_curve(path) for path in placed.paths]
+    curves = [_written(path) for path in paths]
+    wide, high = round(placed.width + 2, 1), round(placed.height + 2, 1)
+    return {"boxes": boxes, "paths": paths, "curves": curves, "width": wide, "height": high}
 
 
 def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -80,12 +78,15 @@ def _axis(family: Mapping[str, Any]) -> str:
     return family["axes"][0] if family["axes"] else ""
 
 
-def _curve(path: Sequence[tuple[float, float]]) -> str:
-    """A smooth line through points, vertical at each."""
-    x, y = path[0]
-    out = f"M{x:.1f},{y:.1f}"
-    for u, v in path[1:]:
-        middle = (y + v) / 2
-        out += f"C{x:.1f},{middle:.1f} {u:.1f},{middle:.1f} {u:.1f},{v:.1f}"
-        x, y = u, v
+def _curve(path: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points of a smooth line through points, vertical at each: of cubic curves one after the other."""
+    out = [path[0]]
+    for (x, y), (u, v) in itertools.pairwise(path):
+        out += [(x, (y + v) / 2), (u, (y + v) / 2), (u, v)]
     return out
+
+
+def _written(curve: Sequence[tuple[float, float]]) -> str:
+    """The line as SVG has it."""
+    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve)
+    return f"M{first}C{' '.join(rest)}"

@@ -44,6 +44,23 @@ class Report(Result):
         """Write the page to a file."""
         Path(path).write_text(self.html(), encoding="utf-8")
 
+    def plot(self, picture: str = "tensors", ax: Any = None, *, model: int = 0) -> Any:
+        """One of the page's pictures on axes of matplotlib, for a paper.
+
+        `"tensors"`: the arrays in the order in which data meet them, with the families that act along their axes;
+        `"orbit"`: measures along the orbit, dashed on the quotient; `"plane"`: the loss along and across the orbit.
+        """
+        from quotax.report.page.plots import PICTURES
+
+        if picture not in PICTURES:
+            raise qx.QuotaxError(f"`report.plot`: there is no picture {picture!r}; those are {', '.join(PICTURES)}.")
+        needed, draw = PICTURES[picture]
+        if needed not in self.models[model] or (picture == "plane" and "slice" not in self.models[model]["points"][0]):
+            raise qx.QuotaxError(
+                f"`report.plot({picture!r})`: nothing was measured; report(found, loss, params, space=)."
+            )
+        return draw(self.models[model], ax)
+
     def beside(self, other: Report) -> Report:
         """One report of the networks of two."""
         notes = (*self.notes, *(note for note in other.notes if note not in self.notes))
