@@ -126,8 +126,6 @@ def along(wish: Wish, params: Any) -> dict[str, Any]:
             keep("length of the gradient", ball, _slope(wish, at, ball), _lengths(wish, ball))
             worst = qx.sharpness(wish.loss, at, radius, steps=wish.steps, key=wish.key, **own)
             keep("worst case", ball, worst.value, _verdict(wish, ball, worst)["invariant"])
-            mean = qx.average_sharpness(wish.loss, at, radius, samples=SAMPLES, probes=0, key=wish.key, **own)
-            keep("average", ball, mean.value, _verdict(wish, ball, mean)["invariant"])
             trace = qx.trace(wish.loss, at, probes=_products(wish), key=wish.key, **own)
             keep("trace", ball, trace.value, _verdict(wish, ball, trace)["invariant"])
     names = list(dict.fromkeys(name for name, _ in rows))
