@@ -107,9 +107,12 @@ def test_the_public_names_are_written_down_the_same_three_times():
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.search", "from quotax import derive"])
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
-    code = f"{first}; import quotax, quotax.derive, quotax.sharpness; from quotax.derive.found.audit import Audit"
-    shown = python(f"{code}; print(quotax.derive.__module__, quotax.sharpness.__module__, quotax.geometry.__name__)")
-    assert shown.split() == ["quotax.pipeline", "quotax.sharpness.measures.worst_case", "quotax.geometry"]
+    code = f"{first}; import quotax, quotax.derive, quotax.report, quotax.sharpness; from quotax.derive.found.audit import Audit"
+    functions = "quotax.derive, quotax.report, quotax.sharpness"
+    shown = python(f"{code}; print(*(f.__module__ for f in ({functions})), quotax.geometry.__name__)")
+    assert shown.split() == [
+        "quotax.pipeline", "quotax.report.page.reporting", "quotax.sharpness.measures.worst_case", "quotax.geometry"
+    ]  # fmt: skip
 
 
 def test_an_unknown_name_is_refused():
