@@ -107,7 +107,8 @@ def test_the_public_names_are_written_down_the_same_three_times():
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["import quotax.derive.found, quotax.sharpness.search", "from quotax import derive"])
 def test_the_functions_that_are_called_like_rooms_stay_functions(first):
-    code = f"{first}; import quotax, quotax.derive, quotax.report, quotax.sharpness; from quotax.derive.found.audit import Audit"
+    rooms = "quotax, quotax.derive, quotax.report, quotax.sharpness"
+    code = f"{first}; import {rooms}; from quotax.derive.found.audit import Audit"
     functions = "quotax.derive, quotax.report, quotax.sharpness"
     shown = python(f"{code}; print(*(f.__module__ for f in ({functions})), quotax.geometry.__name__)")
     assert shown.split() == [
