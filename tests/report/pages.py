@@ -8,7 +8,7 @@ def numbers(start, count):
 
 
 def measure(start, **more):
-    return {**more, "status": "ok", "invariant": True, "reason": "of <metric> & group"}
+    return {**more, "status": "ok", "invariant": True, "reason": "of <metric> & group " * (1 + 20 * (start > 3))}
 
 
 def point(name, start):

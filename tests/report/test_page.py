@@ -148,6 +148,8 @@ def test_two_models_stand_on_one_page(known):
         ({"w": "g * (w + 1) - 1"}, ["w"], "<mo>−</mo><mn>1</mn>"),
         ({"a": "exp(-g) * a"}, ["a"], "<mi>exp</mi><mo>(</mo><mo>−</mo>"),
         ({"h/Q": "g[head,head_] * h/Q[head_]"}, ["h/Q", "head"], '<mo lspace="0" rspace="0">′</mo>'),
+        ({"g": "g @ p.g"}, ["g"], "<mi>p.g</mi>"),
+        ({"p": "p.T @ g"}, ["p"], "<msup><mi>p</mi><mo>⊤</mo></msup>"),
         ({"a": "a ? b <"}, ["a"], "<mtext>a ? b &lt;</mtext>"),
         ({"a": "a + "}, ["a"], "<mtext>a + </mtext>"),
     ],

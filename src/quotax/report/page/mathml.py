@@ -14,7 +14,7 @@ from html import escape
 _SHORT = re.compile(r"([A-Za-z])_?(\d+)")
 _RELATIONS = {">=": "≥", "<=": "≤", ">": "&gt;", "<": "&lt;", "&": "∧", "|": "∨"}
 _HALF = re.compile(r"\((\w+)/2\)")
-_LATIN = re.compile(r"[A-Za-z_]\w*")
+_LATIN = re.compile(r"(?:p\.(?!T\b))?[A-Za-z_]\w*")
 _OTHER = re.compile(r"\*\*|->|>=|<=|[<>&|]|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+*/@()\[\],.^]")
 
 
