@@ -6,6 +6,8 @@ others with the slow tests; `LONG` ones take more than some seconds, and their k
 
 from __future__ import annotations
 
+import re
+import runpy
 import warnings
 from pathlib import Path
 
@@ -17,7 +19,6 @@ import sympy as sp
 
 import quotax as qx
 from catalogue_facts import flat_by_jacobian, inputs
-from catalogue_page import page
 from quotax import catalogue
 from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol
 
@@ -69,9 +70,19 @@ def test_names_are_found_by_file():
         catalogue.load("lama")
 
 
-def test_the_page_is_that_of_the_entries():
-    written = Path(__file__).parents[1] / "docs" / "catalogue.md"
-    assert written.read_text() == page(), "python tests/catalogue_page.py > docs/catalogue.md"
+def test_every_entry_has_its_section_and_a_link_to_it():
+    written = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "catalogue_pages.py"))
+    pages = {file: text for room in written["pages"]().values() for file, text in room.items()}
+    sections = [
+        (f, *m) for f, text in pages.items() for m in re.findall(r"^## (\S+) \{ #(\S+) \}$", text, re.MULTILINE)
+    ]
+    links = re.findall(r"^\| \[(\S+)\]\(catalogue/(\w+)\.md#(\S+)\)", written["overview"](), re.MULTILINE)
+    assert sections == [(file, name, anchor) for name, file, anchor in links]
+    assert tuple(name for _, name, _ in sections) == NAMES
+    for name in ("llama", "maxout"):
+        entry = catalogue.load(name)
+        for word in ("def " + name, entry.orbit, entry.reference, entry.surplus, *(f.group for f in entry.families)):
+            assert str(word) in pages[name]
 
 
 @pytest.mark.parametrize("name", marked(lambda name: not within(name, SLOW)))
