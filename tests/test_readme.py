@@ -86,9 +86,11 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
                 "files",
                 "function_space",
                 "geometry",
+                "howto",
                 "quantisation",
                 "report",
                 "sharpness",
+                "tutorial",
                 "your_model",
             )
         ),
