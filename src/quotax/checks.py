@@ -12,12 +12,31 @@ from jax.core import Tracer
 
 from quotax.errors import ParameterError, QuotaxError
 
+LOOKED_AT = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""What JAX raises where Python or NumPy code looks at the value of an array that is traced."""
+
+
+def first_words(error: Exception) -> str:
+    """What an error says before JAX goes on about where it was tracing; no full stop at the end."""
+    return str(error).strip().partition("\nThe error occurred")[0].partition("\nSee http")[0].rstrip(".")
+
 
 def finite_params(call: str, params: Any) -> Any:
     """The parameters as finite floating-point JAX arrays."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     if not leaves:
         raise ParameterError(f"`{call}` needs parameters, got {params!r}, which holds no array.")
+    traced = any(isinstance(leaf, Tracer) for _, leaf in leaves)
+    if not traced and isinstance(jnp.zeros(()), Tracer):  # inside jit, whatever is computed is traced
+        raise ParameterError(
+            f"`{call}` was called inside jit: it compiles its own programs, so call it outside, "
+            f"with a loss that closes over arrays that are numbers."
+        )
     checked = []
     for path, leaf in leaves:
         name = f"params{jax.tree_util.keystr(path)}"

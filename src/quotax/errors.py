@@ -11,6 +11,9 @@ class QuotaxError(Exception):
 class ArchitectureError(QuotaxError, ValueError):
     """A declaration, a size or a parameter tree that does not describe a network."""
 
+    whatever_sizes = False
+    """Whether a model that cannot be traced would be refused at any other sizes too."""
+
 
 class SymmetryError(QuotaxError, ValueError):
     """A group or an action that does not fit the parameters it is said to act on."""

@@ -475,7 +475,7 @@ def quotient(
         raise GeometryError(f"`quotient(network, symmetries)`: network must be a sized network, got {network!r}{hint}.")
     model = network.architecture
     metric = _of_trees(model, metric) if callable(metric) else metric
-    given = [symmetries] if isinstance(symmetries, Symmetry) else list(symmetries)
+    given = [symmetries] if isinstance(symmetries, (Symmetry, str)) else list(symmetries)
     whole = symmetries if isinstance(symmetries, SymmetryGroup) and verified is None else None
     if whole is not None and whole.read_from and whole.model is model:
         whole = whole.recheck()

@@ -203,9 +203,9 @@ def test_points_where_the_loss_is_not_finite_are_never_selected():
 def test_loss_not_finite_at_the_centre_is_named(which, kind):
     found = sharpness(odd, jnp.ones(4), 0.1, batch=which)
     assert found.status == f"loss is {kind} at params"
-    assert found.value == 0.0
+    assert np.isnan(found.value)
     np.testing.assert_array_equal(found.perturbation, np.zeros(4))
-    assert found.history.tolist() == [0.0]
+    assert np.isnan(found.history).all()
     assert found.history.size == found.restart_values.size == 1
 
 

@@ -17,6 +17,7 @@ from quotax.declare.fused_axes import DeclaredArray
 from quotax.declare.initialisers import default_initialiser
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.parts import taken_apart, tree
+from quotax.presenting import shown
 from quotax.trees import named, nest
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Network:
 
         Every parameter has a key of its own, folded from its name, so that declaring one more changes no other.
         """
+        if not hasattr(key, "dtype"):
+            raise ParameterError(f"`{self._call}.init(key)` needs a key, as jax.random.key(0) makes it, got {key!r}.")
         dtype = jnp.result_type(float if dtype is None else dtype)
         arrays = {}
         for spec in self.architecture.arrays:
@@ -100,7 +103,7 @@ class Network:
     def _named(self, params: Any, call: str) -> dict[str, Any]:
         if not isinstance(params, Mapping):
             raise ParameterError(
-                f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {params!r}."
+                f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {shown(params)}."
             )
         return named(params)
 

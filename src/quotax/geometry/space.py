@@ -508,12 +508,16 @@ class QuotientSpace(Result):
 
     def _checked(self, tree: Any, label: str, call: str, *, finite: bool = False) -> dict[str, Any]:
         try:
-            return self.network.check_params(tree, call=call, finite=finite)
+            arrays = self.network.check_params(tree, call=call, finite=finite)
         except ParameterError as error:
             if label == "params":
                 raise
             message = str(error).replace("params[", f"{label}[")
             raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
+        for name, array in arrays.items():
+            if hasattr(array, "dtype") and not jnp.issubdtype(array.dtype, jnp.floating):
+                raise ParameterError(f"`{call}`: {label}[{name!r}] is {array.dtype}; make it real and floating-point.")
+        return arrays
 
     def _presented(self) -> Iterator[tuple[str, Any]]:
         families = {family.name: str(family.group) for family in self.families}

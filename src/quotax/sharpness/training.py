@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.problem.arguments import check_choice, check_point, check_radius
+from quotax.sharpness.problem.arguments import check_choice, check_point, check_radius, takes_points
 from quotax.sharpness.problem.ball import Space, euclidean
 from quotax.sharpness.problem.vectors import Tree
 
@@ -144,7 +144,7 @@ def _calling(grad_fn: Callable[..., Tree]) -> Callable[[Tree], Tree]:
 
 
 def _check_space(call: str, space: Any) -> None:
-    if not callable(getattr(space, "at", None)):
+    if not takes_points(space):
         raise SharpnessError(
             f"`{call}` needs a quotient with `at(params)`, got {type(space).__name__}; "
             f"`quotax.quotient(...)` makes one."

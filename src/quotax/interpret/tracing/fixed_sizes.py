@@ -7,9 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.extend.core import jaxpr_as_fun
 
 from quotax.artifacts import ArraySpec, Trace
+from quotax.checks import LOOKED_AT, first_words
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.precisions import compared
@@ -37,7 +39,7 @@ def trace(
     """
     sizes = dict(sizes)
     declared = groups(params)
-    names = list(declared)
+    names, name = list(declared), getattr(function, "__name__", "function")
     nested(names, names)  # refuse names that collide before anything is traced
 
     def flat(*leaves: Any) -> Any:
@@ -54,14 +56,12 @@ def trace(
             at = ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "no named axes"
             called = (*names, *(spec.name for spec in inputs))
             shapes = ", ".join(f"{each}: {array.shape}" for each, array in zip(called, arrays, strict=True))
-            name = getattr(function, "__name__", "function")
-            raise ArchitectureError(
-                f"`{name}` raised {type(error).__name__} while it was traced at {at} (shapes {shapes}): "
-                f"{str(error).strip()}. Check that the declared axes are what the function expects."
-            ) from error
+            raise _raised(name, error, f"at {at} (shapes {shapes})", names) from error
+    if (refused := _unusable(name, outputs, closed.consts)) is not None:
+        raise refused
     try:
         if twice:
-            compared(flat, getattr(function, "__name__", "function"), arrays, closed)
+            compared(flat, name, arrays, closed)
     except QuotaxError:
         raise
     except Exception:
@@ -70,6 +70,40 @@ def trace(
         apart = program_of_parts(comparing(closed), params, sizes)
         written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)
     return Trace(apart, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs), written)
+
+
+def _raised(name: str, error: Exception, where: str, names: Sequence[str]) -> ArchitectureError:
+    """A model's own error, and what to do about it."""
+    told, always, hint = first_words(error), True, "Check that the declared axes are what the function expects."
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+        hint = f"The parameters that are declared are {', '.join(names) or 'none'}."
+    elif isinstance(error, LOOKED_AT):
+        hint = "A model is traced: write what depends on values with `jax.numpy`, `jnp.where` or `jax.lax.cond`."
+    elif "must have integer" in told:  # JAX's words where real numbers are an index
+        hint = "An input of integers is declared as `qx.Tokens('t', below='vocab')`."
+    else:
+        always = isinstance(error, NameError)
+    refused = ArchitectureError(f"`{name}` raised {type(error).__name__} while it was traced {where}: {told}. {hint}")
+    refused.whatever_sizes = always
+    return refused
+
+
+def _unusable(name: str, outputs: Any, consts: Sequence[Any]) -> ArchitectureError | None:
+    """What is wrong with a model that was traced."""
+    held = next((value for value in consts if isinstance(value, Tracer)), None)
+    why = None
+    if not jax.tree.leaves(outputs):
+        why = "returns no array; a model returns its outputs, one array or a tree of them"
+    elif held is not None:
+        why = (
+            f"closes over an array that JAX is tracing elsewhere ({held.aval}): declare the model outside jit, grad "
+            "and vmap, of arrays that are numbers, or make this one an input"
+        )
+    if why is None:
+        return None
+    refused = ArchitectureError(f"`{name}` {why}.")
+    refused.whatever_sizes = True
+    return refused
 
 
 def _of_parts(closed: Any, params: Sequence[ArraySpec], sizes: Mapping[str, int], arguments: Sequence[Any]) -> Any:

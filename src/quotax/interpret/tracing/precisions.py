@@ -23,7 +23,9 @@ from quotax.jaxprs import CALLS, as_closed, bodies, is_key, live, needed
 SAME = frozenset(("reduce_precision", "copy", "stop_gradient"))
 """Steps that change no number but by rounding, beside the casts that do not."""
 
-TYPES = frozenset(("dtype", "new_dtype", "index_dtype", "preferred_element_type", "weak_type", "sharding"))
+TYPES = frozenset(
+    ("dtype", "new_dtype", "index_dtype", "preferred_element_type", "result_avals", "weak_type", "sharding")
+)
 """Settings of a step that are types, or follow from one."""
 
 HUGE, EPSILON, CLOSE = 1e30, (1e-7, 1e-3), 1e-5

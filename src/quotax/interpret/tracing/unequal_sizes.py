@@ -72,6 +72,8 @@ def accepted_sizes(model: Model, call: str, cause: ArchitectureError) -> Sizes:
 
     A model whose axes have to be equal is refused too: which they are, where they are declared, and what to do.
     """
+    if cause.whatever_sizes:
+        raise ArchitectureError(f"`{call}`: {cause}") from cause
     separation = coinciding(model.trace, model.axis_names)
     if separation is None:
         raise ArchitectureError(

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from quotax.checks import finite_params
 from quotax.errors import SharpnessError
-from quotax.presenting import Result
+from quotax.presenting import Result, shown
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
 from quotax.sharpness.measures.trace import slope, trace
@@ -111,7 +111,7 @@ def compare(
         (4.0, 8.0)
     """
     if not isinstance(models, Mapping) or not models:
-        raise SharpnessError(f"`{CALL}` needs models= a dict of name -> (loss, params, space), got {models!r}.")
+        raise SharpnessError(f"`{CALL}` needs models= a dict of name -> (loss, params, space), got {shown(models)}.")
     for name, model in models.items():
         if not isinstance(model, tuple | list) or len(model) not in (2, 3):
             raise SharpnessError(f"`{CALL}`: models[{name!r}] must be (loss, params, space), got {model!r}.")

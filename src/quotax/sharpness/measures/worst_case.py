@@ -215,9 +215,9 @@ def _second_differences(problem: Problem, x: Vector, base: float, single: bool) 
 def _nothing(setting: Setting, base: float, radius: float, spent: int, known: Verdict) -> Sharpness:
     """The result where the loss at the centre is no number."""
     kind = "nan" if math.isnan(base) else "inf"
-    zero, history = jax.tree.map(jnp.zeros_like, setting.given), np.zeros(1)
+    zero, history = jax.tree.map(jnp.zeros_like, setting.given), np.full(1, np.nan)
     status = f"loss is {kind} at params"
-    centre = Sharpness(0.0, zero, spent, history, status, radius, base, history, 1)
+    centre = Sharpness(math.nan, zero, spent, history, status, radius, base, history, 1)
     return replace(centre, invariant=known.invariant, reason=known.reason)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from quotax.checks import whole_number
+from quotax.checks import LOOKED_AT, first_words, whole_number
 from quotax.errors import SharpnessError
 
 Key = jax.Array | np.ndarray | int | None
@@ -106,7 +107,20 @@ def check_loss(call: str, loss: Any, params: Any, batch: Any) -> None:
             raise SharpnessError(
                 f"`{call}` calls `{said}`, which `loss{signature}` does not accept ({error}); {hint}."
             ) from None
-    out = jax.eval_shape(loss, *arguments)
+    try:
+        closed, out = jax.make_jaxpr(loss, return_shape=True)(*arguments)
+        held = any(isinstance(value, Tracer) for value in closed.consts)
+    except LOOKED_AT as error:
+        told = first_words(error).partition("\n")[0]
+        raise SharpnessError(
+            f"`{call}` traces the loss, which looks at the value of an array ({told}): "
+            f"write it with `jax.numpy`, without NumPy, `float`, `.item()` or `if` on arrays."
+        ) from error
+    if held:
+        raise SharpnessError(
+            f"`{call}` needs a loss of numbers, and this one closes over an array that JAX is tracing, or was: "
+            f"close it over arrays that were made outside jit, grad and vmap, or pass them in batch=."
+        )
     if not isinstance(out, jax.ShapeDtypeStruct):
         raise SharpnessError(f"`{call}` needs a loss that returns one number, got a {type(out).__name__}.")
     if out.shape != () or not jnp.issubdtype(out.dtype, jnp.floating):
@@ -137,9 +151,20 @@ def check_ball(call: str, ball: Any, space: Any, natural: str, scaled: bool) -> 
     return kind
 
 
+def takes_points(space: Any) -> bool:
+    """Whether it has an `at(params)`; an architecture's `at` takes sizes."""
+    try:
+        inspect.signature(space.at).bind(None)
+    except (AttributeError, TypeError):
+        return False
+    except ValueError:  # no signature to be had
+        return callable(space.at)
+    return True
+
+
 def check_point(call: str, space: Any, params: Any, kind: str = "linear") -> Any:
     """The space's factored point, asked for once."""
-    if not callable(getattr(space, "at", None)):
+    if not takes_points(space):
         raise SharpnessError(
             f"`{call}` needs space= a quotient with `at(params)`, got {type(space).__name__}; "
             f"`quotax.quotient(...)` makes one, and no space means the full ball."
