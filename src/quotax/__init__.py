@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
+    from quotax.citing import cite
     from quotax.data_symmetry import EquivariantMaps, Representation, equivariant_maps
     from quotax.declare import (
         Architecture,
@@ -86,6 +87,7 @@ _NAMES = {
     "artifacts": "Certificate Witness",
     "catalogue": "",
     "checkpoints": "",
+    "citing": "cite",
     "data_symmetry": "EquivariantMaps Representation equivariant_maps",
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
@@ -151,6 +153,7 @@ __all__ = [
     "architecture",
     "average_sharpness",
     "barrier",
+    "cite",
     "compare",
     "coverage",
     "derive",

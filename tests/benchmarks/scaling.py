@@ -1,0 +1,187 @@
+"""What each stage costs as models grow: `python tests/benchmarks/scaling.py [--measure]`.
+
+Without arguments it prints what the cost model of docs/scaling.md predicts for decoders of 1, 70 and 400 billion
+parameters whose parameters are split over devices, which this version does not do yet. `--measure` prints the points
+that the constants below were read off, on this machine: depth by `derive.py --layers`, passes over the parameters of
+projections and factorings as in `geometry.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+BYTES = 4
+"""Of a number: curvature is measured in float32."""
+
+DERIVING = (4.0, 0.9)
+"""Seconds of one processor for a decoder as LLaMA has it: at the start, and for a layer. Measured at 2 to 32 layers."""
+PROJECTING = 12
+"""Passes over the parameters for a projection: heads, gains, units. Measured at 5 and 124 million parameters."""
+FACTORING = 40
+"""Passes for a factoring of the same. Measured."""
+ROTATION = (3, 25)
+"""Products of the parameters with a matrix of the stream's width, for a projection and for a factoring that rotations
+take part in. Counted: what writes and what reads the stream meets each of them; sweeps of Newton's method repeat it."""
+VECTORS = 8
+"""Of the size of the parameters, held by a search. Measured: the limit of peak_memory.py."""
+GRADIENTS = 120
+"""Spent by a search. Measured on digits, of at most 200."""
+BASIS = 160
+"""Products of a spectrum with k = 5, and twice as many vectors held: the default, 20 k + 60."""
+TOKENS = 2**20
+"""In the batch on which the loss is measured."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A decoder by its parameters, layers and the width of its stream."""
+
+    name: str
+    parameters: float
+    layers: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device: operations and bytes of its memory in a second, what it holds, bytes from other devices in a second."""
+
+    operations: float = 1e14
+    memory: float = 2e12
+    holds: float = 80e9
+    link: float = 1e11
+
+
+DECODERS = (
+    Decoder("1 B", 1e9, 16, 2048),
+    Decoder("70 B", 70e9, 80, 8192),
+    Decoder("400 B", 405e9, 126, 16384),
+)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of each stage on so many devices, and the bytes that a search and a spectrum hold."""
+
+    devices: int
+    derive: float
+    factor: float
+    project: float
+    gradient: float
+    traffic: float
+    search: float
+    spectrum: float
+    search_bytes: float
+    spectrum_bytes: float
+
+    @property
+    def overhead(self) -> float:
+        """What the quotient adds to a step."""
+        return self.project / (self.gradient + self.traffic)
+
+
+def devices(decoder: Decoder, machine: Machine, vectors: int) -> int:
+    """The least power of two of devices that hold so many vectors, with half of their memory left for activations."""
+    needed, count = vectors * BYTES * decoder.parameters / (0.5 * machine.holds), 1
+    while count < needed:
+        count *= 2
+    return count
+
+
+def predicted(decoder: Decoder, machine: Machine, count: int) -> Prediction:
+    """Every stage, with parameters and batch split evenly over `count` devices."""
+    size = BYTES * decoder.parameters
+    a_pass = 2 * size / count / machine.memory
+    product = 2 * decoder.parameters * decoder.width / count / machine.operations
+    shared = decoder.width**2 * BYTES / machine.link * 2  # a Gram matrix, added over the devices
+    factor = FACTORING * a_pass + ROTATION[1] * (product + shared) + 20 * decoder.width**3 / machine.operations
+    project = PROJECTING * a_pass + ROTATION[0] * (product + shared)
+    gradient = 6 * decoder.parameters * TOKENS / count / machine.operations
+    # Gathered for the way there and for the way back, and gradients scattered: each device sees every parameter thrice.
+    traffic = 0.0 if count == 1 else 3 * size / machine.link
+    step = gradient + traffic + project
+    product_of_hessian = 2 * (gradient + traffic) + 2 * project
+    reorthogonalised = 2 * BASIS * size / count / machine.memory
+    return Prediction(
+        devices=count,
+        derive=DERIVING[0] + DERIVING[1] * decoder.layers,
+        factor=factor,
+        project=project,
+        gradient=gradient,
+        traffic=traffic,
+        search=factor + GRADIENTS * step,
+        spectrum=factor + BASIS * (product_of_hessian + reorthogonalised),
+        search_bytes=VECTORS * size,
+        spectrum_bytes=2 * BASIS * size,
+    )
+
+
+def table() -> list[str]:
+    """The rows of the page."""
+    machine = Machine()
+    rows = []
+    for decoder in DECODERS:
+        for count in dict.fromkeys((devices(decoder, machine, VECTORS), devices(decoder, machine, 2 * BASIS))):
+            p = predicted(decoder, machine, count)
+            fits = p.spectrum_bytes <= 0.5 * count * machine.holds
+            cells = [decoder.name, f"{count:,}", *(_time(s) for s in (p.derive, p.factor, p.project))]
+            cells += [*(_time(s) for s in (p.gradient, p.traffic)), f"{p.overhead:.0%}", _time(p.search)]
+            cells += [_time(p.spectrum) if fits else f"needs {p.spectrum_bytes / 1e12:.3g} TB"]
+            rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= 2 * length or unit == "s":
+            return f"{seconds / length:.2g} {unit}" if seconds / length < 100 else f"{seconds / length:.0f} {unit}"
+    raise AssertionError
+
+
+POINTS = {
+    "heads, gains, units: GPT-2": [
+        ("gpt2 gains", {"blocks": b, "d": 64 * h, "head": h, "k": 64, "f": 256 * h, "vocab": 4000, "t": 64})
+        for b, h in ((2, 4), (4, 6), (6, 8))
+    ],
+    "units: an MLP": [
+        ("mlp", {"layers": 5, "x": 784, "h1": n, "h2": n, "h3": n, "h4": n, "y": 10}) for n in (300, 600, 1165)
+    ],
+    "rotations of the stream": [
+        ("rms residual", {"blocks": 1, "d": 64 * h, "head": h, "k": 64, "f": 256 * h, "vocab": 1000, "t": 64})
+        for h in (2, 4, 6)
+    ],
+}
+
+
+def measure() -> None:
+    """The points, each in a process of its own."""
+    here = Path(__file__).parent
+    subprocess.run([sys.executable, here / "derive.py", "--layers", "2", "8", "16"], check=True)
+    for title, cases in POINTS.items():
+        print(f"\n{title}\n{'parameters':>12}{'a pass, ms':>12}{'project':>10}{'factor':>10}", flush=True)
+        for name, sizes in cases:
+            code = f"import json, geometry; print(json.dumps(geometry.measure({name!r}, {sizes!r})))"
+            done = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=True)
+            row = json.loads(done.stdout.splitlines()[-1])
+            print(
+                f"{row['parameters']:12,}{row['pass ms']:12.2f}{row['project']:9.1f}x{row['factor']:9.0f}x", flush=True
+            )
+
+
+def main() -> None:
+    """Predictions, or points."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true")
+    if parser.parse_args().measure:
+        measure()
+    else:
+        print("\n".join(table()))
+
+
+if __name__ == "__main__":
+    main()
