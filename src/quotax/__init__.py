@@ -190,7 +190,7 @@ def __getattr__(name: str) -> Any:
     elif name in _NAMES:
         return importlib.import_module(f"quotax.{name}")
     elif name == "__version__":
-        value = _version()
+        value = importlib.import_module("quotax.citing").version()
     else:
         raise AttributeError(f"module 'quotax' has no attribute {name!r}")
     globals()[name] = value
@@ -199,15 +199,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("quotax")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "0+unknown"
 
 
 class _Package(types.ModuleType):

@@ -1,6 +1,9 @@
-"""How to cite quotax."""
+"""Which quotax this is, and how to cite it."""
 
 from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
 
 ENTRY = """@software{{quotax,
   title   = {{quotax: parameter symmetries of neural networks, derived, proved and divided out}},
@@ -18,6 +21,12 @@ def cite() -> str:
     >>> print(qx.cite().splitlines()[0])
     @software{quotax,
     """
-    from quotax import __version__
+    return ENTRY.format(version=version())
 
-    return ENTRY.format(version=__version__)
+
+def version() -> str:
+    """The version that is installed."""
+    try:
+        return installed("quotax")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0+unknown"
