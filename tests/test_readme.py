@@ -87,6 +87,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
                 "function_space",
                 "geometry",
                 "howto",
+                "index",
                 "quantisation",
                 "report",
                 "sharpness",
