@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from quotax.errors import ArchitectureError
 from quotax.presenting import Result, plain
 
 AxisFactor = str | int
@@ -107,6 +108,34 @@ def settled(sizes: Mapping[str, Any], fixed: Mapping[str, int | str]) -> dict[st
             number = math.prod(f for f in factors if isinstance(f, int))
             symbols = [f for f in factors if not isinstance(f, int)]
             out[axis] = "*".join([*([str(number)] if number != 1 else []), *symbols]) if symbols else number
+    return out
+
+
+def completed(sizes: Mapping[str, int], fixed: Mapping[str, int | str], call: str) -> dict[str, int]:
+    """Sizes with those that are settled by the others, a product by its factors or a factor by the rest.
+
+    What does not fit is refused.
+
+    >>> completed({"D": 6, "k": 3}, {"D": "n*k"}, "net.at")
+    {'D': 6, 'k': 3, 'n': 2}
+    """
+    out = dict(sizes)
+    for axis, size in [*fixed.items()] * (len(fixed) + 1):
+        factors = [int(f) if f.isdecimal() else f for f in str(size).split("*")]
+        missing = [f for f in factors if isinstance(f, str) and f not in out]
+        known = math.prod(f if isinstance(f, int) else out.get(f, 1) for f in factors)
+        if not missing and axis not in out:
+            out[axis] = known
+        elif axis in out and (out[axis] % known if missing else out[axis] != known):
+            names = dict.fromkeys([*(f for f in factors if isinstance(f, str)), axis])
+            given = ", ".join(f"{name}={out[name]}" for name in names if name in out)
+            found = "" if missing or isinstance(size, int) else f" = {known}"
+            raise ArchitectureError(
+                f"`{call}`: {axis} is {size}{found}, which {given} does not fit; "
+                + (f"leave out {axis}, or give sizes that fit." if size != known else f"leave out {axis}.")
+            )
+        elif len(missing) == 1 and axis in out:
+            out[missing[0]] = out[axis] // known
     return out
 
 

@@ -43,6 +43,9 @@ def certify_isometry(
     architecture = network.architecture
     if callable(metric):
         return _all(metric, [(family, certify_metric(architecture, family.action, metric)) for family in families])
+    if metric == "euclidean" and any(family.action.projectors for family in families):
+        claim = f"the metric 'euclidean' is invariant under {', '.join(family.name for family in families)}"
+        return _measured(claim, network, families, metric, chosen, ())
     if metric == "euclidean":
         return _all(metric, [(family, _euclidean(architecture, family.action)) for family in families])
     claim = f"the metric {metric!r} is invariant under {', '.join(family.name for family in families) or 'nothing'}"
@@ -153,7 +156,8 @@ def _small(network: Network, families: Sequence[Family]) -> Network:
         return network
     kind = lambda own: (lambda g: (g.characters, g.excluded, set(g.unsettled)))(gauge(own, unique=True))
     for root in (0.25, 0.35, 0.5):
-        sizes = {axis: n if n <= 2 else 2 * max(1, math.ceil(n**root / 2)) for axis, n in network.sizes.items()}
+        free = {axis: n for axis, n in network.sizes.items() if axis not in network.architecture.fixed}
+        sizes = {axis: n if n <= 2 else 2 * max(1, math.ceil(n**root / 2)) for axis, n in free.items()}
         small = network.architecture.at(**sizes)
         if small.num_parameters <= 4 * _LARGEST and kind(_at(small, families)) == kind(families):
             return small

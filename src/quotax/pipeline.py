@@ -178,7 +178,8 @@ def verify_metric(
     """
     _check_architecture(architecture, "verify_metric")
     if isinstance(metric, str) and metric in METRICS and metric != "euclidean":
-        sizes = dict.fromkeys(architecture.parameter_axes, 4) | settings.pop("sizes", {})
+        free = [axis for axis in architecture.parameter_axes if axis not in architecture.fixed]
+        sizes = dict.fromkeys(free, 4) | settings.pop("sizes", {})
         if settings:
             raise GeometryError(
                 f"`verify_metric(architecture, symmetry, {metric!r})` takes sizes= and no other setting, "

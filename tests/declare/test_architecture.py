@@ -1,5 +1,8 @@
 """Declaring, sizing, initialising and calling models."""
 
+import pickle
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,7 @@ import sympy as sp
 
 import quotax as qx
 from models import relu
+from quotax.errors import ArchitectureError
 from quotax.interpret.random_inputs import random_input
 
 
@@ -281,3 +285,78 @@ def test_a_positive_input_is_drawn_positive_and_known_to_be():
     assert (random_input(v, {"c": 500}, rng, lambda shape: rng.normal(size=shape)) > 0).all()
     w0, v0 = sp.Symbol("w[0]", real=True), sp.Symbol("v[0]", positive=True)
     assert model.expression(c=1) == w0 * v0 + sp.sqrt(v0)
+
+
+# --- relations between sizes
+
+ATTENTION = {"Q": "head*k d", "K": "head*k d", "V": "head*k d", "O": "d head*k"}
+
+
+def joined(p, x, *, sizes):
+    """Attention whose heads join to the stream again: a model for d = head*k alone."""
+    t, parts = x.shape[0], (x.shape[0], sizes["head"], sizes["k"])
+    q, k, v = ((x @ p[name].T).reshape(parts) for name in "QKV")
+    a = jax.nn.softmax(jnp.einsum("thk,shk->hts", q, k), axis=-1)
+    return x + jnp.einsum("hts,shk->thk", a, v).reshape(t, sizes["d"]) @ p["O"].T
+
+
+def test_a_relation_gives_sizes_on_either_side_and_refuses_others():
+    net = qx.architecture(params=ATTENTION, inputs={"x": "t d"}, where="d = head*k, k even")(joined)
+    assert net.at(head=3, k=2).sizes == net.at(d=6, head=3).sizes == {"head": 3, "k": 2, "d": 6}
+    assert str(net).endswith("x: t d; d = head*k, k even)")
+    for sizes, said in [
+        ({"head": 3, "k": 2, "d": 7}, "d is head*k = 6, which head=3, k=2, d=7 does not fit"),
+        ({"head": 3, "d": 7}, "d is head*k, which head=3, d=7 does not fit"),
+        ({"head": 2, "k": 3}, "k is declared to be even, and k=3 is odd"),
+        ({"head": 2}, "missing size of axis 'k', 'd'"),
+    ]:
+        with pytest.raises(ArchitectureError, match=re.escape(said)):
+            net.at(**sizes)
+    assert pickle.loads(pickle.dumps(net.relations)) == net.relations
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("q = head*k", "'q' is no axis; the axes are head, k, d, t"),
+        ("d = head*x", "'x' is no axis"),
+        ("d = head*k, d = 8", "gives 'd' a second size"),
+        ("d = 2*k, k = 3*d", "gives 'd', 'k' a size by itself"),
+        ("d = d*k", "gives 'd' a size by itself"),
+        ("d == head*k", "is no relation"),
+        ("d = k + 1", "is neither an axis nor a positive size"),
+        ("d = 3, d even", "d is declared to be even, and d=3 is odd"),
+        (["d = head*k"], "must be a text"),
+    ],
+)
+def test_relations_that_are_none_or_contradict_are_refused(where, said):
+    with pytest.raises(ArchitectureError, match=re.escape(said)):
+        qx.architecture(params=ATTENTION, inputs={"x": "t d"}, where=where)(joined)
+
+
+def test_proofs_and_derivations_are_of_the_sizes_that_fit():
+    net = qx.architecture(params=ATTENTION, inputs={"x": "t d"}, where="d = head*k")(joined)
+    turn = {"V[head,k,d]": "g[head,k,l] V[head,l,d]", "O[d,head,k]": "O[d,head,l] inv(g)[head,l,k]"}
+    certificate = qx.verify(net, qx.Symmetry("turn", qx.GL("k", each="head"), turn))
+    assert (certificate.status, certificate.scope) == ("proved", "every width with d = head*k")
+    half = {"V[head,k,d]": "g[head,k,l] V[head,l,d]"}
+    assert qx.verify(net, qx.Symmetry("half", qx.GL("k", each="head"), half)).status == "refuted"
+    found = qx.derive(net)
+    assert [str(s.group) for s in found.families] == ["GL(k)^head"] * 2
+    assert str(found.orbit_dim) == "2*head*k**2"
+    for sizes in ({"head": 2, "k": 3}, {"d": 8, "k": 2}):
+        assert found.audit(**sizes).surplus == 0
+    with pytest.raises(ArchitectureError, match="d is head\\*k = 6, which head=2, k=3, d=7 does not fit"):
+        found.audit(head=2, k=3, d=7)
+    with pytest.raises(ArchitectureError, match="does not fit"):
+        qx.verify(net, found.families[0], sizes={"d": 5, "head": 2, "k": 3, "t": 2})
+
+
+def test_a_relation_is_a_relation_of_inputs_too():
+    net = qx.architecture(params={"W": "y x"}, inputs={"a": "t x", "b": "s x"}, where="s = 2*t")(
+        lambda p, a, b: (a @ p["W"].T).sum() + (b @ p["W"].T).sum()
+    ).at(y=1, x=2)
+    params = {"W": jnp.ones((1, 2))}
+    assert net(params, jnp.ones((2, 2)), jnp.ones((4, 2))) == 12
+    with pytest.raises(ArchitectureError, match="s is 2\\*t = 4, which t=2, s=5 does not fit"):
+        net(params, jnp.ones((2, 2)), jnp.ones((5, 2)))

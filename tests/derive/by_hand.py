@@ -73,7 +73,7 @@ def field(solution, specs, params, xi):
 def _component(term, index, params, xi):
     match term:
         case Turn(param, axis, each, transposed, gain):
-            matrix = xi if each is None else xi[index[each]]
+            matrix = xi[tuple(index[k] for k in each)]
             total = 0.0
             for j in range(len(matrix)):
                 there = (*index[:axis], j, *index[axis + 1 :])
@@ -89,9 +89,10 @@ def _component(term, index, params, xi):
         case Contract(_, source, places, order):
             total = 0.0
             for at in np.ndindex(xi.shape):
-                there = [0] * params[source].ndim
-                for k, i in (*zip(order, index, strict=True), *zip(places, at, strict=True)):
-                    there[k] = i
+                own, met = dict(zip(order, index, strict=True)), dict(zip(places, at, strict=True))
+                if any(own[k] != met[k] for k in own.keys() & met.keys()):
+                    continue  # an axis of both is not summed
+                there = [(own | met)[k] for k in range(params[source].ndim)]
                 total += params[source][tuple(there)] * xi[at]
             return total
     raise TypeError(term)

@@ -139,16 +139,16 @@ def test_cases_have_terms_of_every_kind_in_their_solutions():
 
 def test_a_matrix_may_act_wherever_its_axis_is():
     specs = (ArraySpec("W", (("h",), ("h",))), ArraySpec("b", (("h",),)), ArraySpec("c", (("x",),)))
-    assert matrix_terms(specs, O("h"), gains=False) == [Turn("W", 0, None), Turn("W", 1, None), Turn("b", 0, None)]
+    assert matrix_terms(specs, O("h"), gains=False) == [Turn("W", 0, ()), Turn("W", 1, ()), Turn("b", 0, ())]
     assert len(matrix_terms(specs, GL("h"), gains=False)) == 6  # and by the transpose
     through = matrix_terms(specs, O("h"), gains=True)
-    assert Turn("W", 1, None, False, "b") in through
+    assert Turn("W", 1, (), False, "b") in through
     assert not any(turn.param == turn.gain for turn in through)
 
 
 def test_a_copy_for_each_index_acts_where_that_index_stands_once():
     specs = (ArraySpec("Q", (("e", "k"), ("x",))), ArraySpec("R", (("e",), ("e",), ("k",))), ArraySpec("b", (("k",),)))
-    assert matrix_terms(specs, O("k", "e"), gains=False) == [Turn("Q", 1, 0)]
+    assert matrix_terms(specs, O("k", "e"), gains=False) == [Turn("Q", 1, (0,))]
 
 
 def test_a_vector_scales_shifts_mixes_and_is_carried():

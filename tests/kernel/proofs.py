@@ -34,7 +34,7 @@ def stated(row):
         if isinstance(opening, Opening):
             break
     sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
-    element = element_of(action.group, sizes)
+    element = element_of(action, opening.sheet, model, sizes)
     return Stated(opening, element, lambda algebra: claimed(opening.sheet, algebra, action, element, model, sizes))
 
 

@@ -158,13 +158,13 @@ class World:
 
 
 ELEMENTS = {
-    "general": Element("general", None, H), "general for each": Element("general", K, H),
-    "orthogonal": Element("orthogonal", None, H), "orthogonal for each": Element("orthogonal", K, H),
-    "fixing": Element("fixing", None, H), "fixing for each": Element("fixing", K, H),
-    "permutation": Element("permutation", None, H), "permutation for each": Element("permutation", K, H),
-    "centred": Element("centred", None, H), "centred for each": Element("centred", K, H),
-    "complex": Element("complex", None, DOUBLE), "complex halves": Element("complex", K, DOUBLE, "halves"),
-    "paired": Element("paired", None, DOUBLE), "paired halves": Element("paired", K, DOUBLE, "halves"),
-    "positive": Element("positive", None, H), "sign": Element("sign", None, H), "nonzero": Element("nonzero", K, H),
-    "vector": Element("vector", None, H),
+    "general": Element("general", (), H), "general for each": Element("general", (K,), H),
+    "orthogonal": Element("orthogonal", (), H), "orthogonal for each": Element("orthogonal", (K,), H),
+    "fixing": Element("fixing", (), H), "fixing for each": Element("fixing", (K,), H),
+    "permutation": Element("permutation", (), H), "permutation for each": Element("permutation", (K,), H),
+    "centred": Element("centred", (), H), "centred for each": Element("centred", (K,), H),
+    "complex": Element("complex", (), DOUBLE), "complex halves": Element("complex", (K,), DOUBLE, "halves"),
+    "paired": Element("paired", (), DOUBLE), "paired halves": Element("paired", (K,), DOUBLE, "halves"),
+    "positive": Element("positive", (), H), "sign": Element("sign", (), H), "nonzero": Element("nonzero", (K,), H),
+    "vector": Element("vector", (), H),
 }  # fmt: skip

@@ -220,7 +220,7 @@ def scaled_claim(name="b"):
     return by_a_number(name, (I,), None)
 
 
-POSITIVE = Element("positive", None, H)
+POSITIVE = Element("positive", (), H)
 
 
 def by_a_number(name, at=(), number=()):
@@ -285,7 +285,7 @@ def scan(function, init=0.0):
 
 
 def carried():
-    proof = proof_of(scan(lambda t, x: 0.5 * t + x), {"b": "h"}, Element("positive", None, None),
+    proof = proof_of(scan(lambda t, x: 0.5 * t + x), {"b": "h"}, Element("positive", (), None),
                      by_a_number("b", (I,)))  # fmt: skip
     (carry,) = proof.sheet.loops[0].carries
     return proof, carry
@@ -325,7 +325,7 @@ def test_the_law_of_a_carry_may_not_depend_on_time():
         proof.do(Step("assume", 0, (algebra.entry(ramp, (time,)),)))
 
 
-PERMUTE = Element("permutation", None, H)
+PERMUTE = Element("permutation", (), H)
 
 
 def permuted_claim(algebra, numbers, g):
@@ -354,7 +354,7 @@ def test_what_moves_may_not_vary_along_what_is_reduced():
 
 
 def test_a_function_does_not_commute_with_a_matrix():
-    element = Element("general", None, H)
+    element = Element("general", (), H)
     proof = proof_of(lambda p: jnp.tanh(p["b"]), {"b": "h"}, element, permuted_claim)
     with pytest.raises(Refused, match="does not commute with a matrix"):
         proof.do(Step("lemma", atom_of(proof, Application).number, laws=(Law(matrices=permuting(proof.algebra, I)),)))
@@ -373,7 +373,7 @@ def test_the_wrong_law_is_refused():
     ("vector", "a factor may vanish"), ("positive", "no proof that"), ("sign", "no proof that"),
 ])  # fmt: skip
 def test_a_factor_that_may_vanish_and_a_lemma_that_is_not_so_are_refused(kind, match):
-    proof = proof_of(lambda p: jnp.exp(p["b"]), {"b": "h"}, Element(kind, None, H), scaled_claim())
+    proof = proof_of(lambda p: jnp.exp(p["b"]), {"b": "h"}, Element(kind, (), H), scaled_claim())
     law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (I,), 1),))
     effect = Effect(power=sp.Integer(1), words="it is homogeneous")
     with pytest.raises(Refused, match=match):
@@ -412,7 +412,7 @@ def test_a_step_that_names_an_atom_of_another_proof_is_refused():
 
 
 def test_a_reduction_moves_by_its_own_law_alone():
-    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, Element("positive", None, None),
+    proof = proof_of(lambda p: jnp.max(p["b"]), {"b": "h"}, Element("positive", (), None),
                      by_a_number("b", (I,)))  # fmt: skip
     law = Law(scale=(Factor(proof.algebra.atoms._known["g"].number, (), 1),))
     wrong = Effect(power=sp.Integer(2), words="a common positive factor comes out of it")
@@ -438,7 +438,7 @@ def refused(proof, *steps):
 
 def test_a_scale_at_a_bound_index():
     """`|b @ c|` is not left alone by flips of the entries of b."""
-    flips = Element("sign", None, H)
+    flips = Element("sign", (), H)
     proof = proof_of(lambda p: jnp.abs(p["b"] @ p["c"]), {"b": "h", "c": "h"}, flips, scaled_claim())
     let, function = atom_of(proof, NamedSum), atom_of(proof, Application)
     term = next(iter(let.what.poly))
@@ -489,7 +489,7 @@ def test_a_carry_at_a_fixed_time():
         last, kept = jax.lax.scan(lambda t, x: (x, t), p["c"][0], p["b"])
         return p["a"][0] * (last - kept[0])
 
-    proof = proof_of(model, {"a": "1", "b": "h", "c": "1"}, Element("positive", None, None), by_a_number("a"))
+    proof = proof_of(model, {"a": "1", "b": "h", "c": "1"}, Element("positive", (), None), by_a_number("a"))
     (carry,) = proof.sheet.loops[0].carries
     algebra, steps = proof.algebra, H.plus(1)
     first = algebra.entry(algebra.atoms[carry], (Fixed(Size.of(0), steps),))
@@ -502,7 +502,7 @@ def test_a_carry_at_a_fixed_time():
 
 def test_an_entry_without_its_indices():
     """`a (T[0] - T[1])` is not left alone by scalings of a: T without an index is no entry of T."""
-    number = Element("positive", None, None)
+    number = Element("positive", (), None)
 
     def model(p):
         rows = p["b"] + p["c"]
@@ -545,7 +545,7 @@ def test_data_may_not_name_an_index_that_there_is_none_of(index):
     pytest.fail("an index out of bounds was read")
 
 
-SHIFTS = Element("vector", None, H)
+SHIFTS = Element("vector", (), H)
 
 
 def test_two_arguments_that_are_shifted_by_two_numbers():
@@ -608,7 +608,7 @@ def test_a_shift_that_varies_along_what_is_reduced():
                                               ("-4 * b", Fraction(1, 2)), ("-2 * b", -1), ("s * b", -2)])  # fmt: skip
 def test_a_power_of_a_monomial_is_its_value_or_is_not_said(image, power):
     """`(alpha T)^p = alpha^p T^p` where that is so: T occurs once, to the first power, and roots are of positives."""
-    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, Element("sign", None, H), lambda *_: {})
+    proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, Element("sign", (), H), lambda *_: {})
     algebra, number = proof.algebra, proof.sheet.parameters["b"]
     b, s = proof.entry(number), proof.element.entry(algebra, (I,))
     poly = {"b * b": lambda: algebra.multiply(b, b), "s * b": lambda: algebra.multiply(s, b),
@@ -626,7 +626,7 @@ def test_a_power_of_a_monomial_is_its_value_or_is_not_said(image, power):
 @pytest.mark.parametrize("image", ["g T", "g g T", "T g' row", "g T^2", "2 g T", "g T + T", "g_ii T", "s T"])
 def test_only_a_permuted_entry_is_one(image, kind):
     """What a guard asks: `T'` is `T` at places that are a permutation of its own."""
-    element = Element(kind, None, H)
+    element = Element(kind, (), H)
     proof = proof_of(lambda p: p["b"] + p["c"], {"b": "h", "c": "h"}, element, lambda *_: {})
     algebra, number = proof.algebra, proof.sheet.parameters["b"]
     g, j, k = algebra.atoms._known["g"].number, Bound(0, H), Bound(1, H)
@@ -671,7 +671,7 @@ def test_a_selection_moves_with_the_position_that_it_reads():
     """`a[c > 0]` is not read where it was when c changes its sign."""
     model = lambda p: p["a"][(p["c"][0] > 0).astype(int)]
     for name, at in (("c", ()), ("a", (slot(0, Size.of(2)),))):
-        proof = proof_of(model, {"a": "2", "c": "1"}, Element("sign", None, None), by_a_number(name, at))
+        proof = proof_of(model, {"a": "2", "c": "1"}, Element("sign", (), None), by_a_number(name, at))
         atoms = [a for a in proof.algebra.atoms.made if isinstance(a.what, Application | NamedSum)]
         selection = atom_of(proof, Selection)
         for atom in (a for a in atoms if a.number < selection.number):
@@ -694,7 +694,7 @@ def test_a_carry_is_not_read_twice_at_its_time():
 
 def test_the_power_of_a_sum_of_factors():
     """`(sum_k s_ki T_i)^-1` is no `sum_k s_ki^-1 T_i^-1`."""
-    copies = Element("positive", Size.of("k"), H)
+    copies = Element("positive", (Size.of("k"),), H)
     proof = proof_of(lambda p: 1 / p["b"], {"b": "h"}, copies, lambda *_: {})
     number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
     summed = {(Factor(g, (Bound(0, Size.of("k")), I), 1), Factor(number, (I,), 1)): Fraction(1)}
@@ -768,7 +768,7 @@ def test_a_carry_that_becomes_its_reciprocal():
 def test_the_root_of_a_square_that_may_vanish():
     """`(s² T)^(1/2) = |s| T^(1/2)` for s that is never zero; of one that may be, nothing is said."""
     for kind, said in (("nonzero", True), ("vector", False)):
-        proof = proof_of(lambda p: p["b"], {"b": "h"}, Element(kind, None, H), lambda *_: {})
+        proof = proof_of(lambda p: p["b"], {"b": "h"}, Element(kind, (), H), lambda *_: {})
         number, g = proof.sheet.parameters["b"], proof.algebra.atoms._known["g"].number
         poly = {(Factor(number, (I,), 1), Factor(g, (I,), 2)): Fraction(1)}
         assert (proof._monomial_power(number, poly, Fraction(1, 2)) is not None) is said

@@ -142,7 +142,7 @@ def entries(world, choose):
     """Products of two or three entries of the element, whose sums often meet, and something that it acts on."""
     element, atoms = world.element, world.atoms
     size = element.axis
-    each = [(), ()] if element.each is None else [(Free((0, 1), element.each),), (Bound(0, element.each),)]
+    each = [(), ()] if not element.each else [(Free((0, 1), *element.each),), (Bound(0, *element.each),)]
     ends = [Free((0, 0), size), Free((0, 10), size), *[Bound(n, size) for n in (1, 2, 3)]]
     if element.kind in ("complex", "paired"):
         half = Size.of(2), H
@@ -433,7 +433,7 @@ def test_only_the_sum_that_was_named_is_divided_out():
 def test_a_factor_is_shared_by_pairs_and_by_nothing_else(pairs, shared):
     """On an axis of four, which of the two indices of two says the place depends on the pairs."""
     atoms, two = Atoms(), Size.of(2)
-    element = Element("paired", None, Size.of(4), pairs)
+    element = Element("paired", (), Size.of(4), pairs)
     algebra = Algebra(atoms, RULES, element.relations(atoms))
     ends = Free((0, 0), two), Free((0, 1), two)
     entry = algebra.substituted(element.entry(algebra, (ix.pair(*ends),)))
@@ -450,7 +450,7 @@ def test_a_relation_is_not_one_of_powers(name):
     g = world.atoms._known["g"].number
     other = world.atoms._known.get("inv(g)", world.atoms._known["g"]).number
     size = world.element.axis
-    each = () if world.element.each is None else (Free((0, 9), world.element.each),)
+    each = tuple(Free((0, 9), extent) for extent in world.element.each)
     i, k, j = Free((0, 0), size), Free((0, 1), size), Bound(0, size)
     for one, two in itertools.product((1, 2, 3), repeat=2):
         check_normal(world, [Factor(g, (*each, i, j), one)])

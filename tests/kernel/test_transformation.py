@@ -42,7 +42,7 @@ class World:
     """A group element, a tensor T, and one factor of each sign."""
 
     def __init__(self, kind="permutation"):
-        self.atoms, self.element = Atoms(), Element(kind, None, H)
+        self.atoms, self.element = Atoms(), Element(kind, (), H)
         self.algebra = Algebra(self.atoms, RULES, self.element.relations(self.atoms))
         self.element.entry(self.algebra, (I, I) if self.element.is_matrix else (I,))
         make = self.atoms.make

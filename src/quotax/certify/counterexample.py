@@ -28,7 +28,8 @@ from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.parts import tree
-from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed
+from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed, variable
+from quotax.symmetry.general_entries import maps_of
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""
@@ -240,7 +241,7 @@ def _float_element(group: Group, trace: Trace, rng: np.random.Generator, number:
     coordinates = scale * rng.normal(size=group.coordinate_shape(trace.sizes))
     xi = np.asarray(group.algebra(coordinates, trace.sizes))
     xi = xi / np.sqrt(xi.shape[-1])
-    return np.stack([expm(block) for block in xi]) if xi.ndim == 3 else expm(xi)
+    return np.stack([expm(block) for block in xi.reshape(-1, *xi.shape[-2:])]).reshape(xi.shape)
 
 
 def _element(group: Group, sizes: Mapping[str, int], rng: np.random.Generator, number: int) -> np.ndarray:
@@ -261,6 +262,7 @@ def _exact(array: Any) -> np.ndarray:
 def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
     scale = SCALE if number % 4 == 3 else 1
     quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
+    quarters = _with_kernels(quarters, trace, action) if number % 2 == 0 else quarters
     g = _element(action.group, trace.sizes, rng, number)
     exact = number < EXACT
     read = action.named
@@ -271,6 +273,22 @@ def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 
     return {"params": params, "g": g, "moved": moved, "inputs": _inputs(trace, rng, scale)}
 
 
+def _with_kernels(arrays: dict[str, np.ndarray], trace: Trace, action: Action) -> dict[str, np.ndarray]:
+    """Parameters with a kernel where the action has a projector onto it: there are none at most points of many sizes.
+
+    The last index of the axis is sent where the first is.
+    """
+    out = dict(arrays)
+    for spec in trace.params:
+        for own in (one for name in action.projectors for one in maps_of(name)):
+            if own.parameter == variable(spec.name):
+                array = out[spec.name].reshape(spec.split_shape(trace.sizes)).copy()
+                ends = np.moveaxis(array, own.axis, 0)
+                ends[-1] = ends[0]
+                out[spec.name] = array.reshape(out[spec.name].shape)
+    return out
+
+
 def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str, np.ndarray]:
     """Random inputs by name; real ones are quarters, larger by a factor."""
     real = lambda shape: _random_integers(rng, shape) / 4 * scale
@@ -279,7 +297,7 @@ def _inputs(trace: Trace, rng: np.random.Generator, scale: int = 1) -> dict[str,
 
 def exact_inverse(g: np.ndarray) -> np.ndarray:
     """The inverse of every matrix in a stack of rational matrices."""
-    if g.ndim == 3:
+    if g.ndim > 2:
         return np.stack([exact_inverse(block) for block in g])
     return np.array(sp.Matrix(g).inv().tolist(), dtype=object).reshape(g.shape)
 

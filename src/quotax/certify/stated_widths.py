@@ -69,6 +69,11 @@ def certify_at_widths(
             assumptions |= dict.fromkeys(outcome.assumptions)
             derivation += outcome.derivation
             continue
+        if action.projectors:
+            failure = (
+                f"at {sizes_text(trace.sizes)}: a projector is no formula of entries; laws alone prove such a claim"
+            )
+            continue
         guard, domains = guarded(model, trace.sizes)
         if guard is not None:
             failure = f"at {sizes_text(trace.sizes)}: {guard}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model, Trace, settled
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
+from quotax.interpret.tracing.unequal_sizes import accepted_sizes, kept_apart, unequal
 from quotax.symmetry import Group
 
 Sizes = dict[str, int]
@@ -38,7 +38,7 @@ def _base(model: Model, group: Group | None, least: int) -> Sizes:
         else:
             size = next(n for n in itertools.count(least) if n not in (*sizes.values(), *model.fixed.values()))
         sizes[axis] = size
-    return settled({axis: sizes[axis] for axis in model.axis_names}, model.fixed)
+    return kept_apart({axis: sizes[axis] for axis in model.axis_names}, model.fixed)
 
 
 def _large(model: Model, group: Group | None) -> Sizes:

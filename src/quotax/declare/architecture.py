@@ -16,6 +16,7 @@ from quotax.declare.axes import parse_arrays, parse_inputs
 from quotax.declare.fused_axes import DeclaredArray
 from quotax.declare.initialisers import Initialiser, check_overrides
 from quotax.declare.network import Network
+from quotax.declare.relations import Relations, parse_relations
 from quotax.errors import ArchitectureError
 from quotax.interpret import open_trace, symbolic_outputs, symbols_for, trace
 from quotax.trees import NESTED, Trees
@@ -27,6 +28,7 @@ def architecture(
     *,
     init: Mapping[str, Initialiser | float] | None = None,
     parts: Mapping[str, str] | None = None,
+    where: str | None = None,
 ) -> Callable[[Callable[..., Any]], Architecture]:
     """Declare a model: `params` and `inputs` name the axes of what the decorated function takes.
 
@@ -41,6 +43,8 @@ def architecture(
         init: initialisers `(key, shape, dtype) -> array`, or numbers, for parameters that should not start as usual.
         parts: names for what such an array holds, `{"c_attn/w": "q k v"}`: symmetries then speak of `c_attn/w.q`; of
             `c_attn/w.0` without. An axis of its own, as in `"3 d k"`, holds arrays only if they are named.
+        where: what sizes have to do with one another, `"d = head*k, f = 4*d, k even"`. What is on a left need not be
+            given, sizes that do not fit are refused, and proofs are of those that do.
 
     The function may take a keyword-only argument `sizes` and receives the axis sizes as a dict: for a fused
     axis, whose factors no array shape shows.
@@ -54,13 +58,20 @@ def architecture(
     """
     arrays, input_specs = parse_arrays(params, parts), parse_inputs(inputs)
     overrides = check_overrides(init, arrays)
+    relations = parse_relations(where, _axis_names(arrays, input_specs))
 
     def declare(function: Callable[..., Any]) -> Architecture:
         if not callable(function):
             raise ArchitectureError(f"`architecture` decorates a function of (params, *inputs), got {function!r}.")
-        return Architecture(function, arrays, input_specs, overrides)
+        return Architecture(function, arrays, input_specs, overrides, relations)
 
     return declare
+
+
+def _axis_names(arrays: tuple[DeclaredArray, ...], inputs: tuple[ArraySpec, ...]) -> list[str]:
+    """Every axis of a declaration, and what tokens may be."""
+    names = [name for spec in (*arrays, *inputs) for name in spec.axis_names]
+    return list(dict.fromkeys([*names, *(spec.below for spec in inputs if isinstance(spec.below, str))]))
 
 
 class Architecture:
@@ -72,6 +83,7 @@ class Architecture:
         arrays: tuple[DeclaredArray, ...],
         inputs: tuple[ArraySpec, ...],
         init: Mapping[str, Initialiser],
+        relations: Relations | None = None,
     ) -> None:
         """Keep the declaration; nothing is traced yet."""
         self.name: str = getattr(function, "__name__", type(function).__name__)
@@ -79,6 +91,9 @@ class Architecture:
         self.params = tuple(spec for array in arrays for spec in array.parts)
         self.inputs = inputs
         self.init = dict(init)
+        self.relations = relations or Relations()
+        self.fixed: Mapping[str, int | str] = self.relations.fixed
+        """Axes whose size is settled: a number, or a product of others."""
         self._takes_sizes = _check_signature(function, self.name, inputs)
         self.function = function
         self._traces: dict[tuple[tuple[str, int], ...], Trace | ArchitectureError] = {}
@@ -90,9 +105,6 @@ class Architecture:
 
     own: Mapping[str, int] = {}
     """The sizes that the model was brought with; a declaration has none."""
-
-    fixed: Mapping[str, int | str] = {}
-    """Axes whose size is settled: a number, or a product of others."""
 
     @property
     def parameter_axes(self) -> tuple[str, ...]:
@@ -166,11 +178,12 @@ class Architecture:
                 )
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise ArchitectureError(f"`{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
+        sizes = self.relations.completed({axis: int(size) for axis, size in sizes.items()}, call)
         missing = [axis for axis in required if axis not in sizes]
         if missing:
             hint = ", ".join(f"{axis}=..." for axis in missing)
             raise ArchitectureError(f"`{call}`: missing size of axis {', '.join(map(repr, missing))}; add {hint}.")
-        return {axis: int(sizes[axis]) for axis in known if axis in sizes}
+        return {axis: sizes[axis] for axis in known if axis in sizes}
 
     # --- by reference, as functions are kept
 
@@ -181,7 +194,7 @@ class Architecture:
         The decorated function itself is not found by its name, where the architecture stands. cloudpickle keeps this
         one by value where it keeps functions by value, and with it what it returns.
         """
-        parts = (self.function, self.arrays, self.inputs, self.init)
+        parts = (self.function, self.arrays, self.inputs, self.init, self.relations)
 
         def declaration() -> tuple[Any, ...]:
             return parts
@@ -203,7 +216,7 @@ class Architecture:
         """By reference where it stands in its module, as functions are kept; else by what made it."""
         if self.place:
             return _declared, (self.declaration,)
-        return Architecture, (self.function, self.arrays, self.inputs, self.init), {"name": self.name}
+        return Architecture, self.declaration(), {"name": self.name}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Architecture:
         """Itself, as a function is: nothing of it changes."""
@@ -213,7 +226,8 @@ class Architecture:
         """The declaration on one line."""
         params = ", ".join(f"{a.name}: {a.axes_text}".rstrip() for a in self.arrays)
         inputs = ", ".join(f"{s.name}: {s.axes_text}{_kind_text(s.kind, s.below)}".rstrip() for s in self.inputs)
-        return f"Architecture {self.name}({params}; {inputs})"
+        where = f"; {self.relations.text}" if self.relations.text else ""
+        return f"Architecture {self.name}({params}; {inputs}{where})"
 
 
 def _standing(module: str, path: str) -> Any:

@@ -46,7 +46,10 @@ from quotax.errors import ArchitectureError, QuotaxError, SymmetryError
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import group_of, symmetry_data
 
-_TABLES = {"model": ("forward", "name"), **dict.fromkeys(("params", "parts", "inputs", "init", "sizes", "symmetry"))}
+_TABLES = {
+    "model": ("forward", "name", "where"),
+    **dict.fromkeys(("params", "parts", "inputs", "init", "sizes", "symmetry")),
+}
 """The tables of a file, with their keys where these are fixed."""
 
 _INPUTS = {"tokens": Tokens, "mask": Mask, "positive": Positive}
@@ -211,11 +214,15 @@ def _model(data: Mapping[str, Any], place: _Place) -> Architecture:
                 f"got {forward!r}."
             )
         found = _imported(forward, place.path.parent)
-        if isinstance(found, Architecture):
-            if (found.arrays, found.inputs) == (specs, parse_inputs(inputs)) and "init" not in data:
-                return found
-            found = found.function
-        model = architecture(params=params, inputs=inputs, init=data.get("init"), parts=parts)(found)
+        declared = found if isinstance(found, Architecture) else None
+        function = found if declared is None else declared.function
+    with place.at("model", "where" if "where" in data["model"] else "forward"):
+        settings = {"init": data.get("init"), "parts": parts, "where": data["model"].get("where")}
+        model = architecture(params=params, inputs=inputs, **settings)(function)
+    if declared is not None and "init" not in data:
+        same = lambda one: (one.arrays, one.inputs, one.relations)
+        if same(declared) == same(model):
+            return declared
     with place.at("model", "name"):
         model.name = data["model"].get("name", model.name)
         if not isinstance(model.name, str) or not model.name:
@@ -383,6 +390,8 @@ def write(
         )
     named = model.name == getattr(model.function, "__name__", "")
     lines = ["[model]", f"forward = {_text(forward)}", *([] if named else [f"name = {_text(model.name)}"])]
+    where = model.relations.text
+    lines += [f"where = {_text(where)}"] if where else []
     lines += ["", "[params]", *(f"{_key(spec.name)} = {_text(spec.axes_text)}" for spec in model.arrays)]
     labels = {array.name: " ".join(array.labels) for array in model.arrays if array.labels}
     if labels:

@@ -139,7 +139,7 @@ class Network:
                 raise ArchitectureError(
                     f"`{call}`: {spec.name} holds tokens and must be integers, got {jnp.result_type(value)}."
                 )
-        return sizes
+        return self.architecture.relations.completed(sizes, call)
 
     def _bind_axis(
         self,

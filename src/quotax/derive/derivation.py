@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, sizes_text
-from quotax.derive.candidates.continuous import sample, search
+from quotax.derive.candidates.continuous import FoundFamilies, sample, search
+from quotax.derive.candidates.kernel_shifts import kernels, search_kernels
 from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz, ansatz_fields
 from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
@@ -20,13 +21,16 @@ from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.loading import Recall, from_data
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.points.vector_fields import dimensions
-from quotax.derive.sampling.small_sizes import small_sizes, with_few_outputs
+from quotax.derive.sampling.small_sizes import Sizes, small_sizes, with_few_outputs, with_one_small
+from quotax.errors import ArchitectureError
 from quotax.symmetry import Action, Symmetry
 from quotax.telling import Budget
 from quotax.threads import one_thread
 
 SMALL = 700
 """With more parameters than this, what the families leave is not looked for with a general ansatz."""
+KERNELS = 150
+"""With more parameters than this, at small sizes at which there are kernels, shifts into them are not looked for."""
 
 
 @one_thread
@@ -68,6 +72,12 @@ def derive(
     widths = [w for w in widths if w in found.sizes]
     flips = discrete(looked, widths[0], small, decide, progress, budget)
     named = [s.bind(looked.params) for s in small if s.group.continuous]
+    few = None if state is not None else _thin(looked, small, widths[:1] if sizes else with_one_small(looked))
+    if few is not None:
+        hidden = _hidden(looked, small, few, decide, progress, budget)
+        found.proved += hidden.proved
+        found.unproved += hidden.unproved
+        named += [s.bind(looked.params) for s, _ in hidden.proved]
     surplus = budget.allows(ansatz_fields(ansatz)) and _surplus(looked, named, widths[0], ansatz, progress, budget)
     if state is not None:
         found, flips = state.everywhere(found), state.everywhere(flips)
@@ -88,6 +98,45 @@ def derive(
         functools.partial(_later, more, budget.seconds),
         tuple(budget.undone),
     )
+
+
+def _hidden(
+    model: Model,
+    known: Sequence[Symmetry],
+    sizes: Mapping[str, int],
+    prove: Callable[[Symmetry], Certificate],
+    progress: Callable[[str], None],
+    budget: Budget,
+) -> FoundFamilies:
+    """Shifts into kernels, where there are flat directions at sizes at which there are kernels."""
+    named = [s.bind(model.params) for s in known if s.group.continuous and _acts(s, sizes)]
+    _, orbit = dimensions(named, model.params, sizes)
+    total = _numbers(model, sizes)
+    rank = jacobian_rank(model.trace(sizes), total, orbit).rank
+    if rank is not None and total - rank <= orbit:
+        return FoundFamilies()
+    return search_kernels(model, sizes, [action.symmetry for action in named], prove, progress, budget)
+
+
+def _thin(model: Model, known: Sequence[Symmetry], widths: Iterable[Sizes]) -> Sizes | None:
+    """The first of these sizes at which an array has a kernel that something may be written into, if it is accepted."""
+    for sizes in widths:
+        if _numbers(model, sizes) <= KERNELS and kernels(model.params, sizes, known):
+            try:
+                model.trace(sizes)
+            except ArchitectureError:
+                continue
+            return sizes
+    return None
+
+
+def _acts(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
+    axis = symmetry.group.axis
+    return axis is None or sizes[axis] % symmetry.group.divisor == 0
+
+
+def _numbers(model: Model, sizes: Mapping[str, int]) -> int:
+    return sum(int(np.prod(spec.shape(sizes), dtype=np.int64)) for spec in model.params)
 
 
 def _more(
@@ -134,7 +183,7 @@ def _surplus(
     budget: Budget,
 ) -> bool:
     """Whether there may be flat directions beside the orbits at this size, and the ansatz is to be tried."""
-    total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
+    total = _numbers(model, sizes)
     if total > SMALL:
         budget.refuse(ansatz_fields(ansatz), f"{total} parameters at {sizes_text(sizes)}, and {SMALL} at most")
         return False

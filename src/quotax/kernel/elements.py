@@ -12,6 +12,7 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Matrix, Scalar
 from quotax.kernel.indices import Bound, Fixed, Index, Pair
 from quotax.kernel.polynomials import Algebra, Atom, Atoms, Factor, Poly, Rewritten, Rule, renamed
+from quotax.kernel.projectors import Projector
 from quotax.kernel.rewriting import occurrences
 from quotax.kernel.sizes import ONE, Size
 
@@ -35,9 +36,11 @@ class Element:
     """What is known of a group element: `each` and `axis` are the extents of its slots (`axis` twice for a matrix)."""
 
     kind: Kind
-    each: Size | None
+    each: tuple[Size, ...]
     axis: Size | None
     pairs: str = "adjacent"
+    projectors: tuple[Projector, ...] = ()
+    """Projectors onto kernels of parameters, beside which it stands in the action."""
 
     @property
     def is_matrix(self) -> bool:
@@ -48,12 +51,12 @@ class Element:
     def slots(self) -> tuple[Size, ...]:
         """The extents of the slots of `g`."""
         own = (self.axis,) if self.axis is not None else ()
-        return ((self.each,) if self.each is not None else ()) + own * (2 if self.is_matrix else 1)
+        return self.each + own * (2 if self.is_matrix else 1)
 
     def _atom(self, atoms: Atoms, inverted: bool = False) -> Atom:
         if inverted:
             return atoms.make("inv(g)", Matrix(), "g⁻¹", self.slots, moved=True)
-        copies = (0,) if self.each is not None else ()
+        copies = tuple(range(len(self.each)))
         first = len(copies)
         rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
         if self.kind == "permutation":
@@ -62,12 +65,15 @@ class Element:
         return atoms.make("g", what, "g", self.slots, sign=_SIGNS.get(self.kind, "real"), moved=True, rows=rows)
 
     def relations(self, atoms: Atoms) -> tuple[Rule, ...]:
-        """The relations between the entries of the element, whose atoms are made here."""
+        """The relations between the entries of the element, whose atoms are made here, and of the projectors."""
+        own = self._own(atoms)
+        return (*own, *(rule for projector in self.projectors for rule in projector.relations(atoms)))
+
+    def _own(self, atoms: Atoms) -> tuple[Rule, ...]:
         g = self._atom(atoms)
         half = self.axis.over(2) if self.kind in ("complex", "paired") and self.axis is not None else None
-        copies = (self.each,) if self.each is not None else ()
         if self.kind == "paired" and half is not None:
-            factor = atoms.make("g of pairs", Scalar(), "s", (*copies, half), moved=True, sign="positive")
+            factor = atoms.make("g of pairs", Scalar(), "s", (*self.each, half), moved=True, sign="positive")
             return (lambda algebra, factors: self._shared(algebra, factors, g, factor),)
         if not self.is_matrix:
             return ()
@@ -76,13 +82,13 @@ class Element:
         if self.kind == "fixing":
             out.append(lambda algebra, factors: _summed(algebra, factors, g))
         if self.kind == "centred":
-            slots = (*copies, self.axis or ONE)
+            slots = (*self.each, self.axis or ONE)
             w, v = (atoms.make(f"w of {g}", Scalar(), g, slots, moved=True) for g in ("g", "inv(g)"))
             columns = {g.number: w, inverse.number: v}
             out.append(lambda algebra, factors: _beside_one(algebra, factors, columns))
             out.append(lambda algebra, factors: _undone(algebra, factors, w, v))
         if half is not None:
-            slots = (*copies, half)
+            slots = (*self.each, half)
             real = atoms.make("re g", Scalar(), "a", slots, moved=True)
             imaginary = atoms.make("im g", Scalar(), "b", slots, moved=True)
             norm = atoms.make("1/|g|^2", Scalar(), "|g|⁻²", slots, moved=True, sign="positive")

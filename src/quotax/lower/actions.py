@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec
 from quotax.symmetry import Action, Arrays, Family, Programs, transformed, velocity
+from quotax.symmetry.exact_projectors import tolerance
 
 Named = dict[str, jax.Array]
 
@@ -23,12 +24,38 @@ def lower_action(action: Action, specs: tuple[ArraySpec, ...], sizes: Mapping[st
     return Family.of(action, specs, sizes, Programs(_act, _velocity))
 
 
+@jax.custom_jvp
+def _onto_kernel(matrix: jax.Array) -> jax.Array:
+    r"""The projector onto the kernel of a matrix, zero where it has none."""
+    _, values, right = jnp.linalg.svd(matrix)
+    seen = jnp.zeros(len(right), matrix.dtype)
+    seen = seen.at[: len(values)].set(values > tolerance(matrix) * jnp.max(values))
+    return right.T @ ((1 - seen)[:, None] * right)
+
+
+@_onto_kernel.defjvp
+def _turned(point: tuple[jax.Array], change: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    # at a constant rank: d(A P) = 0 says that dP = -A^+ dA P on the kernel's complement
+    onto = _onto_kernel(*point)
+    slope = -jnp.linalg.pinv(point[0], rtol=tolerance(point[0])) @ change[0] @ onto
+    return onto, slope + slope.T
+
+
+def _projector(stack: jax.Array) -> jax.Array:
+    """The projector onto the kernel of every matrix in a stack."""
+    # one after another: LAPACK waits for itself where it is called for several at a time (jaxlib 0.10.2)
+    blocks = stack.reshape(-1, *stack.shape[-2:])
+    found = jax.lax.map(_onto_kernel, blocks) if len(blocks) > 1 else _onto_kernel(blocks[0])
+    return found.reshape(*stack.shape[:-2], *found.shape[-2:])
+
+
 JAX = Arrays(
     einsum=functools.partial(jnp.einsum, precision="highest"),
     constant=lambda value, like: jnp.asarray(float(value), like.dtype),
     functions={sp.exp: jnp.exp, sp.log: jnp.log},
     power=lambda base, exponent: base ** (int(exponent) if exponent.is_Integer else float(exponent)),
     eye=lambda n, like: jnp.eye(n, dtype=like.dtype),
+    projector=lambda maps: _projector(jnp.concatenate(maps, axis=-2)),
     broadcast=jnp.broadcast_to,
 )
 """JAX as entries read it; constants take the dtype of the parameter that moves."""

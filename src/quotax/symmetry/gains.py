@@ -59,6 +59,8 @@ def without(action: Action, gains: Sequence[Gain]) -> Action | None:
     by one of `t'`, and what `s` is left must cancel. A permutation of the gains permutes what they are absorbed in.
     """
     names = {gain.name for gain in gains}
+    if action.projectors:
+        return None
     moved = {entry.name for entry in action.entries} & names
     if moved and not action.group.reorders:
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -19,6 +20,9 @@ ELEMENT = "g"
 INVERSE = "inv(g)"
 TANGENT = "xi"
 """The names that the group element, its inverse and an element of the Lie algebra have in entries."""
+
+NULL = "null"
+"""The word for the projector onto the kernel of parameters."""
 
 RESERVED = frozenset({ELEMENT, "inv", "exp", "log"})
 """The words of the language, which name a parameter only as `p.g`."""
@@ -41,7 +45,41 @@ class Entry:
     @property
     def named(self) -> frozenset[str]:
         """The names in its formula that are no indices: those of all parameters that it is made of, and others."""
-        return frozenset(parameter(str(symbol)) for symbol in self.expression.free_symbols if not symbol.is_integer)
+        symbols = [str(s) for s in self.expression.free_symbols if isinstance(s, sp.Symbol) and not s.is_integer]
+        maps = [own.parameter for name in symbols for own in maps_of(name)]
+        return frozenset(parameter(name) for name in symbols if not maps_of(name)).union(maps)
+
+    @property
+    def projectors(self) -> frozenset[str]:
+        """The names of the projectors onto kernels in its formula."""
+        names = (str(s) for s in self.expression.free_symbols if isinstance(s, sp.Symbol))
+        return frozenset(name for name in names if maps_of(name))
+
+
+class Map(NamedTuple):
+    """A parameter as a linear map from one of its axes to the others, one for each index of its axes at `copies`."""
+
+    parameter: str
+    axis: int
+    copies: tuple[int, ...]
+
+
+def projector(maps: Sequence[Map]) -> str:
+    r"""The name in entries of the projector onto what these maps all send to zero, $1 - A^+ A$ of them together.
+
+    >>> projector([Map("V", 1, ())]), maps_of(projector([Map("V", 2, (0,))]))
+    ('null V@1@', (Map(parameter='V', axis=2, copies=(0,)),))
+    """
+    return " ".join((NULL, *(f"{p}@{axis}@{'-'.join(map(str, copies))}" for p, axis, copies in maps)))
+
+
+def maps_of(name: str) -> tuple[Map, ...]:
+    """The maps of the projector of this name; none where it is another name."""
+    word, *written_maps = name.split(" ")
+    if word != NULL or not written_maps:
+        return ()
+    parts = (one.split("@") for one in written_maps)
+    return tuple(Map(p, int(axis), tuple(int(c) for c in copies.split("-") if c)) for p, axis, copies in parts)
 
 
 def degree(expression: sp.Basic) -> float:
@@ -53,6 +91,8 @@ def degree(expression: sp.Basic) -> float:
     """
     if isinstance(expression, sp.Indexed | sp.Symbol):
         name = str(expression.base if isinstance(expression, sp.Indexed) else expression)
+        if maps_of(name):
+            return math.inf
         return int(name not in (ELEMENT, INVERSE, TANGENT))
     if isinstance(expression, sp.Sum):
         return degree(expression.function)

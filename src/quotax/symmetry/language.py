@@ -4,6 +4,9 @@ Matrix form, for arrays of one or two axes: `"g @ W1"`, `"W2 @ inv(g)"`, `"b + g
 Index form, for any rank, repeated indices that are not on the left summed:
 `{"Wq[head,x,k]": "g[head,k,l] Wq[head,x,l]"}`.
 
+`null(V)` is the projector onto the kernel of a parameter, `null(V.T)` onto that of its transpose, `null(V, W)` onto
+what both send to zero; in index form `null(V)[h,l]`, one for each layer `null(V)[layer,h,l]`.
+
 Both become one tree, the `Entry` of `general_entries`.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -24,10 +27,13 @@ from quotax.parts import groups, plain
 from quotax.symmetry.general_entries import (
     ELEMENT,
     INVERSE,
+    NULL,
     RESERVED,
     Entry,
+    Map,
     entry_of,
     label,
+    projector,
     total,
     variable,
     written,
@@ -58,7 +64,9 @@ def parse_action(key: str, text: str, specs: tuple[ArraySpec, ...], group: Group
             )
         named.append(found[0])
         places[variable(name)] = (found[1], own)
-    return by_parts(_Parser(key, text, tuple(named), group, owner).parse(), places, text)
+    parser = _Parser(key, text, tuple(named), group, owner)
+    parser.wholes = wholes
+    return by_parts(parser.parse(), places, text)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,9 @@ _Value = _Array | _Word
 
 
 class _Parser:
+    wholes: Collection[str] = ()
+    """The arrays that hold several, of which the parts have kernels."""
+
     def __init__(self, key: str, text: str, specs: tuple[ArraySpec, ...], group: Group, owner: str) -> None:
         self.key, self.text, self.group, self.owner = key, text, group, owner
         self.specs = {spec.name: spec for spec in specs}
@@ -196,6 +207,8 @@ class _Parser:
                 return self.transpose(self.matrix(inner))
             case ast.Call(func=ast.Name(id="inv"), args=[argument], keywords=[]):
                 return self.invert(self.matrix(argument), ast.unparse(argument))
+            case ast.Call(func=ast.Name(id=word), args=[_, *_] as arguments, keywords=[]) if word == NULL:
+                return self.projector(arguments, node)
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
                 value, function = self.as_array(self.matrix(argument)), _FUNCTIONS[name]
                 return _Array(value.axes, lambda indices: function(value.entry(indices)))
@@ -240,16 +253,17 @@ class _Parser:
             return value
         if self.group.each:
             self.refuse(
-                f"g is one matrix per {self.group.each}, so g alone is no array of two axes; multiply it with `@`"
+                f"g is one matrix per {' and '.join(self.group.each_axes)}, so g alone is no array of two axes; "
+                "multiply it with `@`"
             )
         axis = (self.group.axis or "",)
         return _Array((axis, axis), lambda indices: self.word_entry(value, indices[0], indices[1]))
 
     def word_entry(self, word: _Word, left: tuple[sp.Symbol, ...], right: tuple[sp.Symbol, ...]) -> sp.Expr:
         """Entry `(left, right)` of a product of group matrices; indices of other factors are shared by both."""
-        axis, each = self.group.axis or "", self.group.each
+        axis = self.group.axis or ""
         place = next(i for i, symbol in enumerate(left) if self.factors[symbol] == axis)
-        batch = tuple(symbol for symbol in left if each and self.factors[symbol] == each)
+        batch = tuple(next(s for s in left if self.factors[s] == each) for each in self.group.each_axes)
         path = [left[place], *(self.fresh(axis) for _ in word.letters[1:]), right[place]]
         terms = []
         for (inverted, transposed), a, b in zip(word.letters, path, path[1:], strict=False):
@@ -263,6 +277,32 @@ class _Parser:
         if len(value.axes) != 2:
             return value
         return _Array(value.axes[::-1], lambda indices: value.entry(indices[::-1]))
+
+    def projector(self, arguments: Sequence[ast.expr], node: ast.expr) -> _Array:
+        """`null(V)`: onto the kernel of the matrices that are named, or of their transposes."""
+        maps, axes = [], []
+        for argument in arguments:
+            transposed = isinstance(argument, ast.Attribute) and argument.attr == "T"
+            spec = self.mapped(argument.value if transposed else argument, node)
+            if len(spec.axes) > 2 or len(spec.axes) < 1 or any(len(axis) > 1 for axis in spec.axes):
+                self.refuse(
+                    f"`{self.restore(node)}`: {spec.name} is no matrix ({spec.axes_text!r}); use the index form"
+                )
+            place = 0 if transposed else len(spec.axes) - 1
+            maps.append(Map(variable(spec.name), place, ()))
+            axes.append(spec.axes[place])
+        if len(set(axes)) > 1:
+            self.refuse(f"`{self.restore(node)}` is of maps from different axes, {' and '.join(a[0] for a in axes)}")
+        base = sp.IndexedBase(projector(maps))
+        return _Array((axes[0], axes[0]), lambda indices: entry_of(base, _flat(indices)))
+
+    def mapped(self, node: ast.expr, whole: ast.expr) -> ArraySpec:
+        spec = self.parameter(node)
+        if spec is None:
+            self.refuse(f"`{self.restore(whole)}`: null takes parameters, got {self.restore(node)!r}")
+        if spec.name in self.wholes:
+            self.refuse(f"`{self.restore(whole)}`: {spec.name} holds several arrays; name one of its parts")
+        return spec
 
     def invert(self, value: _Value, written: str) -> _Value:
         if isinstance(value, _Word):
@@ -350,7 +390,7 @@ class _Parser:
         return _Array(value.axes, entry)
 
     def acted_factor(self, value: _Array, side: int, node: ast.BinOp) -> int:
-        axis, each = self.group.axis, self.group.each
+        axis = self.group.axis
         if not value.axes:
             self.refuse(f"`{ast.unparse(node)}` multiplies g with a scalar; use `*`")
         factors = value.axes[side]
@@ -358,11 +398,12 @@ class _Parser:
         if factors.count(axis or "") != 1:
             got = "*".join(map(str, factors))
             self.refuse(f"g acts on axis {axis!r}, but the {where} axis in `{self.restore(node)}` is {got!r}")
-        if each and factors.count(each) != 1:
-            self.refuse(
-                f"g is one matrix per {each!r}, which the {where} axis in `{self.restore(node)}` does not contain; "
-                "use the index form"
-            )
+        for each in self.group.each_axes:
+            if factors.count(each) != 1:
+                self.refuse(
+                    f"g is one matrix per {each!r}, which the {where} axis in `{self.restore(node)}` does not contain; "
+                    "use the index form"
+                )
         return factors.index(axis or "")
 
     def restore(self, node: ast.expr) -> str:
@@ -535,7 +576,33 @@ class _Parser:
                 return self.index_factor(left, bound) ** self.constant(right)
         return self.unknown(node)
 
+    def projected(self, arguments: Sequence[ast.expr], names: list[str], node: ast.expr) -> sp.Expr:
+        """`null(V)[layer,h,l]`: h and l run over the axis whose kernel it is, V has a copy for every other index."""
+        specs = [self.mapped(argument, node) for argument in arguments]
+        known = [self.factors[self.labels[n]] for n in names[-2:] if n in self.labels]
+        if len(names) < 2 or not known:
+            self.refuse(
+                f"`{self.restore(node)}`: which axis it is the kernel along is said by an index of the left side"
+            )
+        copies = [self.label_axis(n, node) for n in names[:-2]]
+        for spec in specs:
+            for factor in (*copies, known[0]):
+                if spec.factors.count(factor) != 1:
+                    self.refuse(f"`{self.restore(node)}`: {spec.name} ({spec.axes_text!r}) has not one axis {factor!r}")
+        symbols = [self.label(n, f) for n, f in zip(names, (*copies, known[0], known[0]), strict=True)]
+        at = lambda spec, factor: spec.factors.index(factor)
+        maps = [Map(variable(s.name), at(s, known[0]), tuple(at(s, f) for f in copies)) for s in specs]
+        return entry_of(sp.IndexedBase(projector(maps)), tuple(symbols))
+
+    def label_axis(self, name: str, node: ast.expr) -> AxisFactor:
+        if name not in self.labels:
+            self.refuse(f"`{self.restore(node)}`: index {name!r} must be one of the left side")
+        return self.factors[self.labels[name]]
+
     def indexed(self, base: ast.expr, names: list[str], node: ast.expr) -> sp.Expr:
+        match base:
+            case ast.Call(func=ast.Name(id=word), args=[_, *_] as arguments, keywords=[]) if word == NULL:
+                return self.projected(arguments, names, node)
         spec = self.parameter(base)
         if spec is not None:
             factors = _flat(spec.axes)

@@ -67,7 +67,7 @@ def _array(entry: Entry, spec: ArraySpec, action: Action) -> dict[str, Any]:
     data: dict[str, Any] = {"axes": list(spec.factors)}
     if spec.cuts:
         data["part"] = {"of": whole_name(spec), "cuts": [_cut(cut) for cut in spec.cuts]}
-    terms = _terms(entry.expression)
+    terms = None if entry.projectors else _terms(entry.expression)
     if terms is not None:
         data |= _multiplied(entry, terms, action) or _added(entry, terms) or _contracted(entry, terms) or {}
     return data | {"formula": entry.text}
@@ -144,10 +144,11 @@ def _step(
     """What one element does: along which dimension, from which side, one for each index of which dimension."""
     group, indices = action.group, factor.indices
     each = None
-    if group.each is not None:
-        if not indices or indices[0] not in entry.indices:
+    if count := len(group.each_axes):
+        if any(index not in entry.indices for index in indices[:count]) or len(indices) < count:
             return None
-        each, indices = entry.indices.index(indices[0]), indices[1:]
+        places, indices = [entry.indices.index(index) for index in indices[:count]], indices[count:]
+        each = places[0] if count == 1 else places
     if group.layout == "matrix":
         if len(indices) != 2 or factor.power != 1:
             return None

@@ -13,7 +13,19 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, Entry, entry_of, label, total, variable, written
+from quotax.symmetry.general_entries import (
+    ELEMENT,
+    INVERSE,
+    NULL,
+    Entry,
+    Map,
+    entry_of,
+    label,
+    projector,
+    total,
+    variable,
+    written,
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,11 @@ class ActionLine:
         """An entry of the group element, or of its inverse."""
         name = INVERSE if inverse else ELEMENT
         return self._entry(name, name, indices)
+
+    def kernel(self, own: Map, indices: Sequence[sp.Symbol]) -> Phrase:
+        """An entry of the projector onto the kernel of a parameter, those of its copies first."""
+        name = projector([own._replace(parameter=variable(own.parameter))])
+        return self._entry(f"{NULL}({written(own.parameter)})", name, indices)
 
     def _entry(self, words: str, name: str, indices: Sequence[sp.Symbol]) -> Phrase:
         return Phrase(words + self._at(indices), entry_of(sp.IndexedBase(name), tuple(indices)))

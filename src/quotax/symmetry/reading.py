@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.symmetry.general_entries import Entry
+from quotax.symmetry.exact_projectors import exact_projector, float_projector
+from quotax.symmetry.general_entries import Entry, maps_of, variable
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Arrays:
     functions: Mapping[type, Callable[[Any], Any]]
     power: Callable[[Any, sp.Expr], Any]
     eye: Callable[[int, Any], Any]
+    projector: Callable[[Sequence[Any]], Any]
+    """Of maps `(..., rows, n)` from one space, the projector `(..., n, n)` onto what all of them send to zero."""
     broadcast: Callable[[Any, tuple[int, ...]], Any] = np.broadcast_to
 
 
@@ -33,6 +36,7 @@ OBJECTS = Arrays(
     functions={sp.exp: np.frompyfunc(sp.exp, 1, 1), sp.log: np.frompyfunc(sp.log, 1, 1)},
     power=lambda base, exponent: np.frompyfunc(lambda b: b**exponent, 1, 1)(base),
     eye=lambda n, like: np.eye(n, dtype=int).astype(object),
+    projector=lambda maps: exact_projector(np.concatenate(maps, axis=-2)),
     broadcast=lambda value, shape: np.broadcast_to(np.asarray(value, dtype=object), shape),
 )
 """Object arrays of SymPy expressions."""
@@ -45,6 +49,7 @@ FLOATS = Arrays(
     functions={sp.exp: np.exp, sp.log: np.log},
     power=lambda base, exponent: np.asarray(base, float) ** float(exponent),
     eye=lambda n, like: np.eye(n),
+    projector=lambda maps: float_projector(np.concatenate(maps, axis=-2)),
 )
 """NumPy arrays of floats."""
 
@@ -86,8 +91,9 @@ class _Reader:
         if isinstance(expression, sp.Symbol):
             return self.environment[expression.name], ()
         if isinstance(expression, sp.Indexed):
-            labels = tuple(expression.indices)
-            return _einsum(arrays, [(self.environment[expression.base.name], labels)], tuple(dict.fromkeys(labels)))
+            labels, name = tuple(expression.indices), expression.base.name
+            value = self.projector(name) if maps_of(name) else self.environment[name]
+            return _einsum(arrays, [(value, labels)], tuple(dict.fromkeys(labels)))
         if isinstance(expression, sp.KroneckerDelta):
             return self.eye(expression.args[0]), expression.args
         if isinstance(expression, sp.Sum):
@@ -101,6 +107,16 @@ class _Reader:
             return arrays.power(value, expression.exp), labels
         value, labels = self.visit(expression.args[0])
         return arrays.functions[expression.func](value), labels
+
+    def projector(self, name: str) -> Any:
+        """The projector of this name, the axes of copies first."""
+        maps = []
+        for own in maps_of(name):
+            array = self.environment[variable(own.parameter)]
+            rest = [k for k in range(array.ndim) if k != own.axis and k not in own.copies]
+            array = array.transpose([*own.copies, *rest, own.axis])
+            maps.append(array.reshape(*array.shape[: len(own.copies)], -1, array.shape[-1]))
+        return self.arrays.projector(maps)
 
     def multiply(self, factors: Sequence[sp.Expr], summed: tuple[sp.Symbol, ...]) -> _Labelled:
         operands = [self.visit(factor) for factor in factors]

@@ -86,7 +86,8 @@ class Symmetry:
     def _read(self, params: tuple[ArraySpec, ...]) -> Action:
         owner = f"`Symmetry({self.name!r}, {type(self.group).__name__}({self.group.axis!r}), ...)`"
         axes = {name for spec in params for name in spec.axis_names}
-        for label, axis in (("acts on", self.group.axis), ("has one copy per index of", self.group.each)):
+        copies = [("has one copy per index of", axis) for axis in self.group.each_axes]
+        for label, axis in (("acts on", self.group.axis), *copies):
             if axis is not None and axis not in axes:
                 raise SymmetryError(
                     f"{owner}: the group {label} axis {axis!r}, which no parameter has; "
@@ -140,6 +141,11 @@ class Action:
     def named(self) -> frozenset[str]:
         """The names in its formulas: among them those of all parameters that it moves or reads."""
         return frozenset(self.moved).union(*(entry.named for entry in self.entries))
+
+    @property
+    def projectors(self) -> tuple[str, ...]:
+        """The names of the projectors onto kernels in its formulas."""
+        return tuple(sorted(frozenset().union(*(entry.projectors for entry in self.entries))))
 
     def of_subgroup(self, group: Group) -> Action:
         """The same formulas for the elements of a subgroup, which have the same layout."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 import sympy as sp
 
-from quotax.symmetry.general_entries import TANGENT, Entry, parameter
+from quotax.symmetry.general_entries import TANGENT, Entry, maps_of, parameter
 
 Kind = Literal["matrix", "diagonal", "shift", "carried"]
 
@@ -90,6 +90,8 @@ def _read(entry: Entry, summand: sp.Expr) -> Term | None:
             continue
         name = factor.base.name if isinstance(factor, sp.Indexed) else getattr(factor, "name", None)
         indices = tuple(factor.indices) if isinstance(factor, sp.Indexed) else ()
+        if name is not None and maps_of(name):
+            return None
         if name == TANGENT and element is None:
             element = indices
         elif name is not None and source is None and isinstance(factor, sp.Indexed | sp.Symbol):

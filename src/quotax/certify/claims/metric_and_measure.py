@@ -47,7 +47,10 @@ def certify_metric(
             f"'pullback', 'inv', 'mix' or a function of (params, tangent, tangent), got {metric!r}."
         )
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-
+    claim = f"{name} is invariant under {action.name}: {action.group}"
+    if action.projectors:
+        why = "how a projector onto a kernel moves with its matrix is not written out"
+        return Certificate(claim, "undecided", "no width", residual=why)
     tangents = tuple(
         dataclasses.replace(spec, name=f"{group}/{spec.name}") for group in (FIRST, SECOND) for spec in model.params
     )
@@ -55,7 +58,7 @@ def certify_metric(
     extended = FunctionModel(f"the metric {name}", paired, (*model.params, *tangents), users=function is not _euclidean)
     entries = (*action.entries, *(pushed(e, model.params, group) for group in (FIRST, SECOND) for e in action.entries))
     made = certify(extended, Action(action.symmetry, entries), **settings)
-    return dataclasses.replace(made, claim=f"{name} is invariant under {action.name}: {action.group}")
+    return dataclasses.replace(made, claim=claim)
 
 
 def _on_tangents(metric: Callable[[Any, Any, Any], Any], p: Any) -> Any:

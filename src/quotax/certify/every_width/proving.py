@@ -24,6 +24,7 @@ from quotax.kernel.polynomials import Algebra, TooLarge, slot
 from quotax.kernel.proof import Proof, Refused
 from quotax.kernel.sizes import Size
 from quotax.symmetry import Action
+from quotax.symmetry.general_entries import maps_of
 
 _EXCEPTIONS = 12
 """Sizes that a proof leaves out are looked at one by one, up to this many."""
@@ -125,7 +126,7 @@ def _noted(outcome: Outcome, note: str) -> Outcome:
 def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
     """The proof from this trace: found, then replayed by the kernel."""
     sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
-    element = element_of(action.group, sizes)
+    element = element_of(action, opening.sheet, model, sizes)
     names = {size: axis for axis, size in reversed(sizes.items())}
     try:
         claim = lambda algebra: claimed(opening.sheet, algebra, action, element, model, sizes)
@@ -154,7 +155,15 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
     )
     part = {"sizes": dict(opening.axes), "steps": data}
     scope = scope_of(opening, singles(model, opening.axes, action.group))
-    return Outcome(True, scope, steps, assumptions_of(opening), opening=opening.axes, derivation=(part,))
+    taken = (*assumptions_of(opening), *_ranks(action))
+    return Outcome(True, scope, steps, taken, opening=opening.axes, derivation=(part,))
+
+
+def _ranks(action: Action) -> list[str]:
+    """What a proof with projectors does not take for granted, and what whoever moves along them has to."""
+    names = dict.fromkeys(one.parameter for name in action.projectors for one in maps_of(name))
+    which = " and ".join(names)
+    return [f"of any rank of {which}: the action is smooth where that is constant"] if names else []
 
 
 def accepts(
@@ -180,7 +189,7 @@ def accepts(
         if isinstance(opening, str):
             return None
         sizes = {a: Size.of(n) for a, n in opening.trace.sizes.items()}
-        element = element_of(action.group, sizes)
+        element = element_of(action, opening.sheet, model, sizes)
         claim = lambda algebra, o=opening, e=element, s=sizes: claimed(o.sheet, algebra, action, e, model, s)
         try:
             if not replay(opening.sheet, element, claim, part["steps"], prove):
@@ -209,12 +218,13 @@ def prove_alike(
     if scope is None or isinstance(first, str):
         return None
     sizes = {a: Size.of(n) for a, n in first.trace.sizes.items()}
-    element = element_of(action.group, sizes)
+    element = element_of(action, first.sheet, model, sizes)
     algebra = Proof(first.sheet, element, prove).algebra
     said = claimed(first.sheet, algebra, action, element, model, sizes)
     lines = _claim_lines(first, algebra, said, {size: axis for axis, size in reversed(sizes.items())})
     lines += proof[len(lines) :]
-    return Outcome(True, scope, tuple(lines), assumptions_of(first), opening=first.axes, derivation=tuple(parts))
+    taken = (*assumptions_of(first), *_ranks(action))
+    return Outcome(True, scope, tuple(lines), taken, opening=first.axes, derivation=tuple(parts))
 
 
 def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], names: Any) -> list[str]:
@@ -251,7 +261,7 @@ def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], st
         return False, (), (), opening
     if opening.sheet.guards or opening.conditions:
         return False, (), (), "the model chooses by a value, or by a size"
-    proof = Proof(opening.sheet, Element("positive", None, None), prove)
+    proof = Proof(opening.sheet, Element("positive", (), None), prove)
     for number, output in enumerate(opening.sheet.outputs):
         try:
             if proof.written_out(output):

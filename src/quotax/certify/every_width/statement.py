@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -14,19 +16,37 @@ from quotax.kernel.atoms import Factor, Real
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import CLAIMED, Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
+from quotax.kernel.projectors import Projector
 from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
 from quotax.kernel.transformation import exponential, logarithm
-from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, Group, variable
+from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
+from quotax.symmetry.general_entries import maps_of
 
 Sizes = Mapping[str, Size]
 
 
-def element_of(group: Group, sizes: Sizes) -> Element:
-    """What the kernel needs to know of a group."""
-    each = sizes[group.each] if group.each else None
+def element_of(action: Action, sheet: Sheet, model: Model, sizes: Sizes) -> Element:
+    """What the kernel needs to know of a group, and of the projectors beside its element."""
+    group = action.group
+    each = tuple(sizes[axis] for axis in group.each_axes)
     axis = sizes[group.axis] if group.axis else None
-    return group.element(each, axis)
+    specs = {variable(spec.name): spec for spec in model.params}
+    projectors = tuple(_projector(name, sheet, specs, sizes) for name in action.projectors)
+    return dataclasses.replace(group.element(each, axis), projectors=projectors)
+
+
+def _projector(name: str, sheet: Sheet, specs: Mapping[str, ArraySpec], sizes: Sizes) -> Projector:
+    """A projector onto the kernel of parameters; a factor of size one has no slot."""
+    maps, slots = [], ()
+    for own in maps_of(name):
+        spec = specs[own.parameter]
+        extents = [_extent(factor, sizes) for factor in spec.factors]
+        slot_of = dict(zip((k for k, e in enumerate(extents) if e != ONE), itertools.count(), strict=False))
+        copies = tuple(slot_of[k] for k in own.copies if k in slot_of)
+        maps.append((sheet.parameters[spec.name], slot_of.get(own.axis), copies))
+        slots = tuple(extents[k] for k in (*own.copies, own.axis, own.axis) if k in slot_of)
+    return Projector(name, tuple(maps), slots)
 
 
 def claimed(
@@ -115,6 +135,9 @@ class _Reader:
         if name in (ELEMENT, INVERSE):
             return self.element.entry(self.algebra, at, name == INVERSE)
         kept = tuple(i for i in at if not (isinstance(i, Fixed) and i.extent == ONE))
+        for projector in self.element.projectors:
+            if projector.name == name:
+                return self.algebra.entry(projector.atom(self.algebra.atoms), kept)
         return self.algebra.normal(1, [Factor(self.numbers[name], kept, 1)])
 
     def total(self, expression: sp.Sum, names: Mapping[sp.Symbol, Index]) -> Poly:

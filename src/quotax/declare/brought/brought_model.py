@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.artifacts import ArraySpec, settled, sizes_text
+from quotax.artifacts import ArraySpec, completed, settled, sizes_text
 from quotax.declare.architecture import Architecture
 from quotax.declare.brought.axes_of_a_trace import Axes
 from quotax.declare.brought.examples import Examples
@@ -108,14 +108,7 @@ class Brought(Architecture):
     def check_sizes(self, sizes: Mapping[str, Any], *, required: tuple[str, ...], call: str) -> dict[str, int]:
         """As a declaration does; an axis that has to keep its size may have no other."""
         checked = super().check_sizes(sizes, required=required, call=call)
-        for axis, product in self._axes.tied.items():
-            names = [f for f in product.split("*") if not f.isdecimal()]
-            if axis in checked and all(name in checked for name in names):
-                size = settled(checked, {axis: product})[axis]
-                if checked[axis] != size:
-                    raise ArchitectureError(
-                        f"`{call}`: the axis {axis!r} of {self.name} is {product} = {size}, not {checked[axis]}."
-                    )
+        checked = {a: n for a, n in completed(checked, self._axes.tied, call).items() if a in self.axis_names}
         for axis, size in self.fixed.items():
             if axis in self._why and checked.get(axis, size) != size:
                 raise ArchitectureError(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -201,9 +202,9 @@ def _inert(samples: Sequence[Drawn], specs: Sequence[ArraySpec]) -> Iterator[tup
     """Shifts of the parameters by which all derivatives vanish; proved inert, they are left out of everything else."""
     for spec in specs:
         own = spec.factors
-        plain = len(own) <= 2 and all(isinstance(f, str) for f in own) and len(set(own)) == len(own)
+        plain = all(isinstance(f, str) for f in own) and len(set(own)) == len(own)
         if plain and all(_still(s, spec) for s in samples):
-            axis, each = (str(own[-1]) if own else None), (str(own[0]) if len(own) == 2 else None)
+            axis, each = (str(own[-1]) if own else None), " ".join(map(str, own[:-1])) or None
             term = Shift(spec.name, tuple(range(len(own))))
             yield spec.name, Solution(axis, each, None, ((term, Fraction(1)),))
 
@@ -243,44 +244,60 @@ def _solutions(
 ) -> Iterator[list[Solution]]:
     """All templates, from the largest groups to the smallest, as far as the budget goes."""
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
-    paired = [
-        (each, axis)
-        for each, axis in itertools.permutations(axes, 2)
-        if any(s.factors.count(each) == 1 and axis in s.factors for s in specs)
-    ]
+    beside = lambda *names: any(
+        all(s.factors.count(each) == 1 for each in names[:-1]) and names[-1] in s.factors for s in specs
+    )
+    paired = [(each, axis) for each, axis in itertools.permutations(axes, 2) if beside(each, axis)]
     data = [m for s in samples for m in s.moments]
     with_gains = {s.factors[0] for s in specs if len(s.factors) == 1}
-    places = [*paired, *((None, axis) for axis in axes)]
+
+    def turning(make: Callable[[str, str | None], Group], each: str | None, axis: str, gains: bool) -> list[Solution]:
+        group = make(axis, each)
+        usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
+        large = any(s.sizes[axis] >= group.telling(2) for s in samples)
+        if not usable or not large or (gains and axis not in with_gains):
+            return []
+        if not budget.allows(what := f"{group}{' seen through gains' if gains else ''}"):
+            return []
+        progress(f"solving for {what}")
+        return solve_matrix(usable, specs, group, gains)
+
+    def shared(each: str | None, axis: str) -> list[list[Solution]]:
+        groups = [make(axis, each) for make in PAIRED]
+        even = [s for s in samples if s.sizes[axis] % groups[0].divisor == 0]
+        large = any(s.sizes[axis] >= groups[0].telling(2) for s in even)
+        if not large or not budget.allows(what := str(groups[0])):
+            return []
+        progress(f"solving for {what}")
+        return list(solve_shared([m for s in even for m in s.moments], specs, groups))
+
+    def copied(found: Mapping[tuple[str, str], Sequence[Any]]) -> Iterator[tuple[str, str]]:
+        """Two axes and a third: what acts for every index of both acts for every index of either."""
+        for (one, axis), (two, other) in itertools.combinations([place for place in found if any(found[place])], 2):
+            if axis == other and beside(one, two, axis):
+                yield f"{one} {two}", axis
 
     def turned(groups: Sequence[Callable[[str, str | None], Group]], gains: bool = False) -> Iterator[list[Solution]]:
-        for matrices in groups:
-            for each, axis in places:
-                group = matrices(axis, each)
-                usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
-                large = any(s.sizes[axis] >= group.telling(2) for s in samples)
-                if not usable or not large or (gains and (each is not None or axis not in with_gains)):
-                    continue
-                if budget.allows(what := f"{group}{' seen through gains' if gains else ''}"):
-                    progress(f"solving for {what}")
-                    yield solve_matrix(usable, specs, group, gains)
+        for make in groups:
+            found = {} if gains else {place: turning(make, *place, False) for place in paired}
+            yield from (turning(make, *place, False) for place in copied(found))
+            yield from found.values()
+            yield from (turning(make, None, axis, gains) for axis in axes)
 
     yield from turned(MATRICES)
-
-    def shared(places: Sequence[tuple[str | None, str]]) -> Iterator[list[Solution]]:
-        for each, axis in places:
-            groups = [make(axis, each) for make in PAIRED]
-            even = [s for s in samples if s.sizes[axis] % groups[0].divisor == 0]
-            large = any(s.sizes[axis] >= groups[0].telling(2) for s in even)
-            if large and budget.allows(what := str(groups[0])):
-                progress(f"solving for {what}")
-                yield from solve_shared([m for s in even for m in s.moments], specs, groups)
-
-    for pair in [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]:
-        yield from _vectors(data, specs, pair, progress, budget)
-    yield from shared(paired)
+    once = [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]
+    vectors = {frozenset(pair): _vectors(data, specs, pair, progress, budget) for pair in once}
+    for three in itertools.combinations(axes, 3):
+        pairs = [vectors.get(frozenset(pair)) for pair in itertools.combinations(three, 2)]
+        if beside(*three) and any(own and own[0] for own in pairs):
+            yield from _vectors(data, specs, three, progress, budget)
+    yield from itertools.chain(*vectors.values())
+    found = {place: shared(*place) for place in paired}
+    yield from itertools.chain(*(shared(*place) for place in copied(found)), *found.values())
     for axis in axes:
         yield from _vectors(data, specs, (axis,), progress, budget)
-    yield from shared([(None, axis) for axis in axes])
+    for axis in axes:
+        yield from shared(None, axis)
     yield from _vectors(data, specs, (), progress, budget)
     # Turns that keep a sum, or a sum of products with a gain, are often part of a shift that does.
     yield from turned(KEEPING)
@@ -289,10 +306,11 @@ def _solutions(
 
 def _vectors(
     data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], progress: Progress, budget: Budget
-) -> Iterator[list[Solution]]:
+) -> list[list[Solution]]:
+    """The ways in which a vector over these axes acts: what is always there first."""
     what = f"vectors on {' '.join(axes) or 'no axis'}"
     if not budget.allows(what):
-        return
+        return []
     progress(f"solving for {what}")
-    yield sorted(solve_vector(data, specs, axes), key=lambda solution: solution.depends)  # what is always there first
-    yield solve_unseen(data, specs, axes)
+    plain = sorted(solve_vector(data, specs, axes), key=lambda solution: solution.depends)
+    return [plain, solve_unseen(data, specs, axes)]

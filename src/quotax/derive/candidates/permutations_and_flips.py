@@ -290,7 +290,7 @@ def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) 
     own = []
     for family in families:
         group = family.group
-        contained = (group.axis == axis and group.signs == "each") or (group.each == axis and group.signs)
+        contained = (group.axis == axis and group.signs == "each") or (axis in group.each_axes and group.signs)
         # where something is added as well, `w -> g (w + 1) - 1`, a sign is no flip
         if group.continuous and contained and not _added(specs, family):
             own.append(_places(specs, family, axis, True))
@@ -306,28 +306,29 @@ def _added(specs: Sequence[ArraySpec], family: Symmetry) -> bool:
 def _copies(
     specs: Sequence[ArraySpec], chosen: Sequence[Place], order: np.ndarray, check: _Checker
 ) -> tuple[str | None, tuple[tuple[Turn, Fraction], ...]]:
-    """The axis for each of whose indices the order of these places may be another, if there is one, and the turns."""
+    """The axes for each of whose indices the order of these places may be another, and the turns."""
     moved = {name for name, _ in chosen}
     factors = {s.name: s.factors for s in specs if s.name in moved}
     axis = factors[chosen[0][0]][chosen[0][1]]
     shared = {f for f in set.intersection(*map(set, factors.values())) if isinstance(f, str) and f != axis}
-    for each in sorted(shared):
-        if len(chosen) > len(moved) or any(own.count(each) > 1 for own in factors.values()):
-            continue
-        at = {name: own.index(each) for name, own in factors.items()}
-        if check.same(_permuting(chosen, order, at)):
-            return each, tuple((Turn(name, k, at[name]), Fraction(1)) for name, k in chosen)
-    return None, tuple((Turn(name, k, None), Fraction(1)) for name, k in chosen)
+    once = [f for f in sorted(shared) if all(own.count(f) == 1 for own in factors.values())]
+    at = lambda every: {name: tuple(map(own.index, every)) for name, own in factors.items()}
+    apart: list[str] = []
+    for each in once if len(chosen) == len(moved) else ():
+        if check.same(_permuting(chosen, order, at([*apart, each]))):
+            apart.append(each)
+    turns = tuple((Turn(name, k, at(apart)[name]), Fraction(1)) for name, k in chosen)
+    return " ".join(apart) or None, turns
 
 
-def _permuting(chosen: Sequence[Place], order: np.ndarray, at: Mapping[str, int] | None = None) -> Move:
-    """Bring the chosen places into an order; with `at`, only at the first index along that axis of each parameter."""
+def _permuting(chosen: Sequence[Place], order: np.ndarray, at: Mapping[str, tuple[int, ...]] | None = None) -> Move:
+    """Bring the chosen places into an order; with `at`, only at the first index along those axes of each parameter."""
 
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, axis in chosen:
             moved = np.take(point[name], order, axis=axis)
             if at is not None:
-                first = np.indices(moved.shape)[at[name]] == 0
+                first = (np.indices(moved.shape)[list(at[name])] == 0).all(axis=0)
                 moved = np.where(first, moved, point[name])
             point[name] = moved
         return point

@@ -61,7 +61,7 @@ class Turn(Part):
 
     param: str
     axis: int
-    each: int | None
+    each: tuple[int, ...]
     transposed: bool = False
     gain: str | None = None
     divided: bool = False
@@ -92,7 +92,10 @@ class Mix(Part):
 
 @dataclass(frozen=True)
 class Contract(Part):
-    """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`."""
+    """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`.
+
+    An axis of the vector that `param` has too is not summed: there is a contraction for each of its indices.
+    """
 
     param: str
     source: str
@@ -157,17 +160,17 @@ class Solution:
 
 def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Turn]:
     """Every place where a matrix on the group's axis may act."""
-    axis, each = group.axis, group.each
+    axis, copies = group.axis, group.each_axes
     vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
     terms: list[Turn] = []
     for spec in specs:
         own = spec.factors
-        if each is not None and own.count(each) != 1:
+        if any(own.count(each) != 1 for each in copies):
             continue
         for place, factor in enumerate(own):
             if factor != axis:
                 continue
-            batch = own.index(each) if each is not None else None
+            batch = tuple(map(own.index, copies))
             for transposed in (False,) if group.orthogonal else (False, True):
                 terms.append(Turn(spec.name, place, batch, transposed))
                 for gain in (v for v in vectors if v != spec.name):
@@ -180,17 +183,18 @@ def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[
 def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
     """Every place where a vector over `axes` may act."""
     own = {spec.name: spec.factors for spec in specs}
-    places = {name: _placings(f, axes) for name, f in own.items()}
+    places = {name: placings(f, axes) for name, f in own.items()}
     terms: list[Part] = [*scale_terms(specs, axes)]
     for target, source in itertools.permutations(own, 2):
         if own[target] == own[source] and set(own[target]) <= set(axes):
             terms += [Mix(target, source, at) for at in places[target]]
     for target, source in itertools.permutations(own, 2):
         for at in places[source] if axes else ():
-            left = [k for k in range(len(own[source])) if k not in at]
-            remaining = [own[source][k] for k in left]
-            if sorted(map(str, remaining)) == sorted(map(str, own[target])) and len(set(remaining)) == len(remaining):
-                order = tuple(left[remaining.index(f)] for f in own[target])
+            kept = [k for k, f in enumerate(own[source]) if k not in at or f in own[target]]
+            remaining = [own[source][k] for k in kept]
+            same = sorted(map(str, remaining)) == sorted(map(str, own[target])) and not set(at) <= set(kept)
+            if same and len(set(remaining)) == len(remaining):
+                order = tuple(kept[remaining.index(f)] for f in own[target])
                 terms.append(Contract(target, source, at, order))
     terms += [Shift(name, at) for name, found in places.items() for at in found]
     return terms
@@ -198,7 +202,7 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part
 
 def scale_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Scale]:
     """Every place where a vector over `axes` may scale."""
-    return [Scale(spec.name, at) for spec in specs for at in _placings(spec.factors, axes)]
+    return [Scale(spec.name, at) for spec in specs for at in placings(spec.factors, axes)]
 
 
 def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Shift]:
@@ -206,7 +210,7 @@ def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Shif
     vectors = _vectors_beside(specs, axes)
     terms = []
     for spec in specs:
-        for at in _placings(spec.factors, axes):
+        for at in placings(spec.factors, axes):
             terms.append(Shift(spec.name, at))
             for k, factor in enumerate(spec.factors):
                 if k not in at:
@@ -231,7 +235,7 @@ def weighed_terms(
 
 def biases(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[tuple[str, tuple[int, ...]]]:
     """Parameters that are vectors over `axes`, with where these stand in them."""
-    return [(s.name, at) for s in specs if len(s.factors) == len(axes) for at in _placings(s.factors, axes)]
+    return [(s.name, at) for s in specs if len(s.factors) == len(axes) for at in placings(s.factors, axes)]
 
 
 def _vectors_beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> dict[Any, list[str]]:
@@ -243,7 +247,8 @@ def _vectors_beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> dict[A
     return vectors
 
 
-def _placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
+def placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """The places of these axes among factors, in every way."""
     spots = [[k for k, f in enumerate(own) if f == axis] for axis in axes]
     return [at for at in itertools.product(*spots) if len(set(at)) == len(at)]
 
@@ -297,7 +302,7 @@ def _solved(data: Sequence[Moments], terms: Sequence[Part], axes: tuple[str, ...
     if not terms:
         return []
     rows = _left(data, terms, lambda moments, chosen: np.stack([_column(moments, t) for t in chosen], axis=-1))
-    return _solutions(rows, terms, axes[-1] if axes else None, axes[0] if len(axes) == 2 else None, None)
+    return _solutions(rows, terms, axes[-1] if axes else None, " ".join(axes[:-1]) or None, None)
 
 
 def solve_shared(
@@ -305,7 +310,7 @@ def solve_shared(
 ) -> Iterator[list[Solution]]:
     """For each of these groups, all on one axis, the ways in which its factors scale without changing the model."""
     axis, each = groups[0].axis, groups[0].each
-    terms = scale_terms(specs, tuple(name for name in (each, axis) if name is not None))
+    terms = scale_terms(specs, (*groups[0].each_axes, *([axis] if axis else [])))
     if not terms:
         return
     columns = [

@@ -19,7 +19,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
-from quotax.symmetry.general_entries import label
+from quotax.symmetry.general_entries import Map, label
 from quotax.symmetry.phrases import ActionLine, Phrase, number
 from quotax.trees import folder, place
 
@@ -69,7 +69,7 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
     for turn, contragredient in terms:
         old = line.indices[turn.axis]
         new = inner[turn.axis] = line.index(own[turn.axis], None if line.plain else f"{old}_")
-        batch = () if turn.each is None else (line.indices[turn.each],)
+        batch = [line.indices[k] for k in turn.each]
         pair = (new, old) if contragredient else (old, new)
         words.append(line.element((*batch, *pair), inverse=contragredient))
         if turn.gain is not None:
@@ -96,7 +96,7 @@ def _plain(spec: ArraySpec) -> bool:
 
 
 def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry]:
-    axes = tuple(a for a in (solution.each, solution.axis) if a is not None)
+    axes = (*(solution.each or "").split(), *([solution.axis] if solution.axis else []))
     terms = _normal(solution.terms)
     kinds = {type(t) for t, _ in terms}
     if Mix in kinds:
@@ -117,6 +117,23 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry
     if Contract not in kinds and all(a.denominator == 1 for a in scaled):
         groups.insert(0, Diagonal(solution.axis, solution.each))
     return [Symmetry.of(f"scale {where}", group, own, lines) for group in groups]
+
+
+def kernel_shift(solution: Solution, own: Map, specs: Sequence[ArraySpec]) -> Symmetry:
+    """What is added where shifts are, in the kernel of a map: the projector acts on the last axis of the element."""
+    by_name = {spec.name: spec for spec in specs}
+    lines = {}
+    for shift, a in _normal(solution.terms):
+        line = ActionLine(by_name[shift.param], False)
+        *others, at = [line.indices[k] for k in shift.places]
+        new = line.index(line.factors[at], f"{at}_")
+        onto = line.kernel(own, [*others[: len(own.copies)], at, new])
+        what = line.summed((onto * line.element([*others, new])).times(abs(a)), [new])
+        key, entry = line.becomes(line.old + what if a > 0 else line.old - what)
+        lines[key] = entry
+    axes = (*(solution.each or "").split(), solution.axis)
+    group = Translation(solution.axis, solution.each)
+    return Symmetry.of(f"kernel {' '.join(map(str, axes))}", group, tuple(specs), lines)
 
 
 def _centres(terms: Sequence[tuple]) -> dict[tuple[str, tuple[int, ...]], Fraction]:
@@ -201,16 +218,20 @@ def _weighed(term: Weigh, a: Fraction, g: Phrase, line: ActionLine, specs: Mappi
 def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
     source = specs[term.source].factors
     new: list[sp.Symbol] = []
-    for k in term.places:
+    summed = [k for k in term.places if k not in term.order]
+    for k in summed:
         name = None if line.plain else label(source[k], [index.name for index in (*line.indices, *new)])
         new.append(line.index(source[k], name))
-    placed = dict(zip((*term.order, *term.places), (*line.indices, *new), strict=True))
-    g, array = line.element(new), line.array(term.source, [placed[k] for k in range(len(source))])
+    placed = dict(zip((*term.order, *summed), (*line.indices, *new), strict=True))
+    g, array = (
+        line.element([placed[k] for k in term.places]),
+        line.array(term.source, [placed[k] for k in range(len(source))]),
+    )
     vector = g if shifts else g.under("log")
     product = array * vector
     if line.plain:
         product = product.said(f"{array.text}{'' if term.places == (1,) else '.T'} @ {vector.text}")
-    return line.summed(product.times(a), [placed[k] for k in sorted(term.places)])
+    return line.summed(product.times(a), [placed[k] for k in sorted(summed)])
 
 
 def _hyperbolic(

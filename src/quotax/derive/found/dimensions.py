@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import ArraySpec, settled
 from quotax.derive.points.vector_fields import dimensions
 from quotax.symmetry import Action, Group
 
@@ -28,12 +28,13 @@ def axis_symbol(axis: str) -> sp.Symbol:
 def group_dimension(group: Group) -> sp.Expr:
     """The dimension of a group, in the axis names."""
     n = axis_symbol(group.axis) if group.axis else sp.S.One
-    copies = axis_symbol(group.each) if group.each else sp.S.One
-    return copies * group.formula(n)
+    return sp.Mul(*map(axis_symbol, group.each_axes)) * group.formula(n)
 
 
-def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) -> tuple[sp.Expr, sp.Expr]:
-    """(algebra, orbit) in the axis names.
+def dimension_formulas(
+    actions: Sequence[Action], specs: Sequence[ArraySpec], fixed: Mapping[str, int | str] | None = None
+) -> tuple[sp.Expr, sp.Expr]:
+    """(algebra, orbit) in the axis names, at sizes of which some are `fixed` by the others.
 
     The sum of the groups' dimensions is tried first. Where a count disagrees, a polynomial is fitted at several sizes
     and must predict a size that was not used; a piecewise answer says on which side of the other axes each polynomial
@@ -42,22 +43,25 @@ def dimension_formulas(actions: Sequence[Action], specs: Sequence[ArraySpec]) ->
     if not actions:
         return sp.S.Zero, sp.S.Zero
     proposal = sp.expand(sp.Add(*(group_dimension(a.group) for a in actions)))
-    axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
-    acted = tuple(dict.fromkeys(n for a in actions for n in (a.group.axis, a.group.each) if n))
+    fixed = fixed or {}
+    names = [name for spec in specs for name in spec.axis_names]
+    names += [f for size in fixed.values() for f in str(size).split("*") if not f.isdecimal()]
+    axes = tuple(axis for axis in dict.fromkeys(names) if axis not in fixed)
+    acted = tuple(dict.fromkeys(n for a in actions for n in (a.group.axis, *a.group.each_axes) if n))
     even = {a.group.axis for a in actions if a.group.divisor == 2}
     counted: dict[tuple[int, ...], tuple[int, int]] = {}
 
     def count(sizes: Sizes) -> tuple[int, int]:
         key = tuple(sizes[a] for a in axes)
         if key not in counted:
-            counted[key] = dimensions(actions, specs, sizes)
+            counted[key] = dimensions(actions, specs, settled(sizes, fixed))
         return counted[key]
 
     out: list[sp.Expr] = []
     matrix = tuple(dict.fromkeys(a.group.axis for a in actions if a.group.layout == "matrix" and a.group.axis))
     others = tuple(a for a in axes if a not in acted)
     for which in (0, 1):
-        agrees = lambda s, k=which: _at(proposal, s) == count(s)[k]
+        agrees = lambda s, k=which: _at(proposal, settled(s, fixed)) == count(s)[k]
         unknown = out[0] - STABILISER if which else proposal - OVERLAP
         if not all(map(agrees, _within(axes, matrix, others, even))):
             fitted = _fitted(axes, acted, even, lambda s, k=which: count(s)[k])
@@ -99,7 +103,7 @@ def _narrow(axes: Sequence[str], large: str, small: str, even: set) -> Sizes:
 
 def _fitted(axes: Sequence[str], acted: Sequence[str], even: set, count: Callable[[Sizes], int]) -> sp.Expr | None:
     """A polynomial of degree two, on the whole or on three regions of the acted axis against the others, or None."""
-    if len(axes) > 4 or len(acted) != 1 or even:
+    if len(axes) > 4 or len(acted) != 1 or even or acted[0] not in axes:
         return None
     axis = acted[0]
     others = [a for a in axes if a != axis]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import Certificate, Model, settled
+from quotax.artifacts import Certificate, Model, completed, settled
 from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.audit import LARGEST, Audit, audit
 from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol, dimension_formulas, group_dimension
@@ -182,7 +182,7 @@ class SymmetryGroup(Result):
 
     @cached_property
     def _formulas(self) -> tuple[sp.Expr, sp.Expr]:
-        return dimension_formulas(self.actions, self.model.params)
+        return dimension_formulas(self.actions, self.model.params, self.model.fixed)
 
     @property
     def algebra_dim(self) -> sp.Expr:
@@ -225,25 +225,24 @@ class SymmetryGroup(Result):
 
     def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
         own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
+        fixed = self.model.fixed
         brought: Mapping[str, int] = getattr(self.model, "own", {})
-        sizes = dict(brought) | dict(sizes)
-        if all(f in sizes for size in self.model.fixed.values() for f in str(size).split("*") if not f.isdecimal()):
-            sizes = settled(sizes, self.model.fixed)
-        unknown = [a for a in sizes if a not in self.model.axis_names]
-        missing = [a for a in own if a not in sizes]
-        if unknown or missing:
-            problem = f"unknown axis {unknown[0]!r}" if unknown else f"missing size of axis {missing[0]!r}"
-            raise SymmetryError(
-                f"`found.{call}({_text(sizes)})`: {problem}; the axes are {', '.join(self.model.axis_names)}."
-            )
+        sizes = {axis: size for axis, size in brought.items() if axis not in fixed} | dict(sizes)
+        axes = ", ".join(self.model.axis_names)
         for axis, size in sizes.items():
+            if axis not in self.model.axis_names:
+                raise SymmetryError(f"`found.{call}({_text(sizes)})`: unknown axis {axis!r}; the axes are {axes}.")
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise SymmetryError(f"`found.{call}`: axis {axis!r} needs a positive integer size, got {size!r}.")
+        sizes = completed({axis: int(size) for axis, size in sizes.items()}, fixed, f"found.{call}")
+        missing = [a for a in own if a not in sizes]
+        if missing:
+            raise SymmetryError(
+                f"`found.{call}({_text(sizes)})`: missing size of axis {missing[0]!r}; the axes are {axes}."
+            )
         # axes that only inputs have: long enough that the input does not limit what can be told apart, and unequal
         free = (n for n in (6, *range(8, 10_000, 2)) if n not in sizes.values())
-        return settled(
-            {a: int(sizes[a]) if a in sizes else next(free) for a in self.model.axis_names}, self.model.fixed
-        )
+        return settled({a: sizes[a] if a in sizes else next(free) for a in self.model.axis_names}, fixed)
 
     # --- what people read
 

@@ -46,12 +46,23 @@ def _power(base: Any, exponent: sp.Expr) -> np.ndarray:
     return out
 
 
+def _projector(stack: np.ndarray) -> np.ndarray:
+    """The projector onto the kernel of every matrix in a stack: `1 - R^T (R R^T)^-1 R` of independent rows R."""
+    if stack.ndim > 2:
+        return np.stack([_projector(block) for block in stack])
+    rows, eye = modular.echelon(np.asarray(stack, np.int64) % PRIME), np.eye(stack.shape[-1], dtype=np.int64)
+    gram = modular.product(rows, rows.T)
+    solved = modular.echelon(np.concatenate([gram, rows], axis=1))[:, len(rows) :]
+    return (eye - modular.product(rows.T, solved)) % PRIME
+
+
 RESIDUES = Arrays(
     einsum=_einsum,
     constant=_constant,
     functions={},
     power=_power,
     eye=lambda n, like: np.eye(n, dtype=np.int64),
+    projector=lambda maps: _projector(np.concatenate(maps, axis=-2)),
     broadcast=lambda value, shape: np.broadcast_to(value % PRIME, shape),
 )
 """Arrays of residues, as readers of actions see them."""

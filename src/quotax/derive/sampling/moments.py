@@ -7,6 +7,7 @@ a sum.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,14 +32,16 @@ class Moments:
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
         self._reciprocals: dict[str, np.ndarray] = {}
-        self._matrices: dict[tuple[str, int, int | None, str | None, bool], np.ndarray] = {}
+        self._matrices: dict[tuple[str, int, tuple[int, ...], str | None, bool], np.ndarray] = {}
 
     def extent(self, name: str, axis: int) -> int:
         """The size of an axis of a parameter."""
         return self.value[name].shape[axis + 1]
 
-    def matrix(self, name: str, axis: int, each: int | None, gain: str | None, divided: bool = False) -> np.ndarray:
-        r"""K of a matrix on one axis, per index of another: `(rows, each, n, n)`, target index first.
+    def matrix(
+        self, name: str, axis: int, each: tuple[int, ...], gain: str | None, divided: bool = False
+    ) -> np.ndarray:
+        r"""K of a matrix on one axis, per index of others: `(rows, each, n, n)`, target index first.
 
         With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
         sees; `divided`: of what `W / v` sees.
@@ -48,19 +51,18 @@ class Moments:
             self._matrices[key] = self._matrix(*key)
         return self._matrices[key]
 
-    def _matrix(self, name: str, axis: int, each: int | None, gain: str | None, divided: bool) -> np.ndarray:
+    def _matrix(self, name: str, axis: int, each: tuple[int, ...], gain: str | None, divided: bool) -> np.ndarray:
         value, slope = self.value[name], self.slope[name]
         if gain is not None:
             scale, over = self._along(gain, value, axis), self._along(gain, value, axis, over=True)
             scale, over = (over, scale) if divided else (scale, over)
             value = value * scale % PRIME
             slope = slope * over[None] % PRIME
-        lead = [] if each is None else [each]
-        rest = [k for k in range(value.ndim - 1) if k != axis and k != each]
-        v = value.transpose([0, *(k + 1 for k in (*lead, *rest, axis))])
-        s = slope.transpose([0, 1, *(k + 2 for k in (*lead, *rest, axis))])
+        rest = [k for k in range(value.ndim - 1) if k != axis and k not in each]
+        v = value.transpose([0, *(k + 1 for k in (*each, *rest, axis))])
+        s = slope.transpose([0, 1, *(k + 2 for k in (*each, *rest, axis))])
         n = v.shape[-1]
-        copies = v.shape[1] if each is not None else 1
+        copies = math.prod(v.shape[1 : 1 + len(each)])
         v = v.reshape(v.shape[0], copies, -1, n)
         s = s.reshape(s.shape[0], s.shape[1], copies, -1, n)
         return product(np.swapaxes(s, -1, -2), v[None]).reshape(-1, copies, n, n)
@@ -107,13 +109,22 @@ class Moments:
         return self._summed(self.slope[name] * self.value[source][None] % PRIME, places)
 
     def contracted(self, name: str, source: str, places: Sequence[int], order: Sequence[int]) -> np.ndarray:
-        r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`."""
-        value = self.value[source].transpose([0, *(k + 1 for k in (*order, *places))])
-        samples = value.shape[0]
-        columns = int(np.prod([value.shape[1 + len(order) + k] for k in range(len(places))], dtype=np.int64))
-        slope = self.slope[name]
-        flat = slope.reshape(slope.shape[0], samples, 1, -1)
-        return product(flat, value.reshape(1, samples, -1, columns)).reshape(-1, columns)
+        r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`.
+
+        Those in both are not summed.
+        """
+        value, slope = self.value[source], self.slope[name]
+        shared, summed = [k for k in order if k in places], [k for k in places if k not in order]
+        across = [k for k in order if k not in places]
+        lengths = lambda axes: [self.extent(source, k) for k in axes]
+        slope = slope.transpose([0, 1, *(2 + order.index(k) for k in (*shared, *across))])
+        value = value.transpose([0, *(k + 1 for k in (*shared, *across, *summed))])
+        copies, rows, columns = (math.prod(lengths(axes)) for axes in (shared, across, summed))
+        flat = slope.reshape(*slope.shape[:2], copies, 1, rows)
+        met = product(flat, value.reshape(1, len(value), copies, rows, columns))
+        met = met.reshape(-1, *lengths((*shared, *summed)))
+        met = met.transpose([0, *(1 + [*shared, *summed].index(k) for k in places)])
+        return met.reshape(len(met), -1)
 
     def _along(self, vector: str, like: np.ndarray, axis: int, over: bool = False) -> np.ndarray:
         """A vector, or one over it, along one axis of an array."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from quotax.artifacts import Model, settled
 from quotax.errors import ArchitectureError
-from quotax.interpret.tracing.unequal_sizes import accepted_sizes, unequal
+from quotax.interpret.tracing.unequal_sizes import accepted_sizes, kept_apart, unequal
 
 Sizes = dict[str, int]
 
@@ -57,7 +57,7 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
 
 def completed(model: Model, own: Mapping[str, int]) -> Sizes:
     """Sizes of parameters with those of the axes that only inputs have."""
-    return {axis: own.get(axis, free) for axis, free in _bases(model)[0].items()}
+    return settled({axis: own.get(axis, free) for axis, free in _bases(model)[0].items()}, model.fixed)
 
 
 def with_few_outputs(model: Model, sizes: Sizes) -> Sizes:
@@ -78,6 +78,15 @@ def with_few_outputs(model: Model, sizes: Sizes) -> Sizes:
     except ArchitectureError:
         return sizes
     return smaller
+
+
+def with_one_small(model: Model) -> Iterator[Sizes]:
+    """Unequal sizes at which one axis that no input has is 2, those of outputs first: where arrays have kernels."""
+    own, _ = _ordered(model)
+    rest = [axis for axis in model.axis_names if axis not in own]
+    read = {name for spec in model.inputs for name in spec.axis_names}
+    for first in reversed([axis for axis in own if axis not in model.fixed and axis not in read]):
+        yield _sized(model, [first, *(axis for axis in own if axis != first), *rest], [2, *_free(model, 3)])
 
 
 def _bases(model: Model) -> tuple[Sizes, Sizes]:
@@ -130,6 +139,6 @@ def _ordered(model: Model) -> tuple[list[str], bool]:
 
 def _sized(model: Model, ordered: Sequence[str], pool: Sequence[int]) -> Sizes:
     """The first sizes of the pool in this order, listed as the model lists its axes."""
-    free = [axis for axis in ordered if axis not in model.fixed]
-    sizes = settled(dict(zip(free, pool, strict=False)), model.fixed)
+    chosen = dict(zip([axis for axis in ordered if axis not in model.fixed], pool, strict=False))
+    sizes = kept_apart({axis: chosen.get(axis, 0) for axis in model.axis_names}, model.fixed)
     return {axis: sizes[axis] for axis in model.axis_names}

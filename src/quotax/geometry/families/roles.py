@@ -51,6 +51,8 @@ def without_frame(families: Sequence[Family]) -> dict[str, str]:
     for family in families:
         if not family.group.selfadjoint:
             why = f"{family.group} is not closed under transposes"
+        elif family.action.projectors:
+            why = "it moves along kernels"
         elif _otherwise(family):
             why = f"what it does to {', '.join(sorted(_shifted(family)))} is not a shift alone"
         else:

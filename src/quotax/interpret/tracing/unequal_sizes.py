@@ -67,6 +67,31 @@ def unequal(base: Mapping[str, int], fixed: Mapping[str, int | str] | None = Non
                 yield _around(base, dict(zip(pair, (first, second), strict=True)) | {large: first * second})
 
 
+def kept_apart(sizes: Mapping[str, int], fixed: Mapping[str, int | str]) -> Sizes:
+    """The sizes with those that are settled, others made larger where a product coincides with an axis by accident."""
+    always = settled(dict(zip(sizes, _PRIMES, strict=False)), fixed)
+    out = settled(sizes, fixed)
+
+    def made_of(axis: str) -> set[str]:
+        if axis not in fixed:
+            return {axis}
+        return {root for f in str(fixed[axis]).split("*") if not f.isdecimal() for root in made_of(f)}
+
+    for _ in range(_MOVES):
+        equal = ((a, b) for a in fixed for b in out if a != b and out[a] == out[b] and always[a] != always[b])
+        apart = next((made_of(a) ^ made_of(b) for a, b in equal), set())
+        if not apart:
+            break
+        moving = next(axis for axis in reversed(list(out)) if axis in apart)
+        out |= {moving: next(n for n in itertools.count(out[moving] + 1) if n not in out.values())}
+        out = settled(out, fixed)
+    return out
+
+
+_MOVES = 20
+_PRIMES = [n for n in range(101, 700) if all(n % k for k in range(2, 27))]
+
+
 def accepted_sizes(model: Model, call: str, cause: ArchitectureError) -> Sizes:
     """Sizes at which a model is accepted that refuses every unequal one; where there are none, the error that says why.
 

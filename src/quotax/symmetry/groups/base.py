@@ -1,8 +1,9 @@
 """What a group is: its elements, its algebra, and what others ask of it.
 
-A group names the axis it acts on; `each="head"` gives one independent copy per index of another axis. An element is
-one array: a stack of matrices `(each, axis, axis)`, of vectors `(each, axis)` for diagonal groups and translations,
-or of scalars `(each,)`, without the first axis when there is no `each`. Elements of the Lie algebra are shaped alike.
+A group names the axis it acts on; `each="head"` gives one independent copy per index of another axis, and
+`each="layer head"` one per index of two. An element is one array: a stack of matrices `(each, axis, axis)`, of vectors
+`(each, axis)` for diagonal groups and translations, or of scalars `(each,)`, with as many first axes as `each` names.
+Elements of the Lie algebra are shaped alike.
 
 Nobody else asks which group it is: whoever needs to know something of a group asks for it here, and a group that
 answers otherwise than most says so in its own file.
@@ -66,16 +67,21 @@ class Group:
 
     def __post_init__(self) -> None:
         """Refuse axes that are not names."""
-        for label, value in (("axis", self.axis), ("each", self.each)):
-            if value is not None and (not isinstance(value, str) or not value.isidentifier()):
+        if self.axis is not None and (not isinstance(self.axis, str) or not self.axis.isidentifier()):
+            raise SymmetryError(f"`{type(self).__name__}`: axis must be one axis name such as 'h', got {self.axis!r}.")
+        if self.each is not None:
+            names = self.each.split() if isinstance(self.each, str) else []
+            if not names or not all(name.isidentifier() for name in names) or len(set(names)) < len(names):
                 raise SymmetryError(
-                    f"`{type(self).__name__}`: {label} must be one axis name such as 'h', got {value!r}."
+                    f"`{type(self).__name__}`: each must be one axis name such as 'head', or different ones such as "
+                    f"'layer head', got {self.each!r}."
                 )
+            object.__setattr__(self, "each", " ".join(names))
         if self.needs_axis and self.axis is None:
             raise SymmetryError(
                 f"`{type(self).__name__}()` needs the axis it acts on, as in {type(self).__name__}('h')."
             )
-        if self.each is not None and self.each == self.axis:
+        if self.axis in self.each_axes:
             raise SymmetryError(
                 f"`{type(self).__name__}`: each={self.each!r} must be another axis than the one acted on."
             )
@@ -83,10 +89,15 @@ class Group:
     # --- shape
 
     @property
+    def each_axes(self) -> tuple[str, ...]:
+        """The axes over whose indices there is a copy each."""
+        return tuple(self.each.split()) if self.each else ()
+
+    @property
     def element_axes(self) -> tuple[str, ...]:
         """The axes of the array that holds an element."""
         own = {"matrix": 2, "diagonal": 1, "vector": 1, "scalar": 0}[self.layout]
-        return ((self.each,) if self.each else ()) + ((self.axis,) * own if self.axis else ())
+        return self.each_axes + ((self.axis,) * own if self.axis else ())
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an element, and of an element of the algebra."""
@@ -94,7 +105,7 @@ class Group:
 
     def copies(self, sizes: Mapping[str, int]) -> int:
         """How many independent copies there are."""
-        return sizes[self.each] if self.each else 1
+        return math.prod(sizes[axis] for axis in self.each_axes)
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Refuse a size that the group cannot act on."""
@@ -227,10 +238,10 @@ class Group:
         """The smallest size, from this on, at which an element looks like all of them."""
         return least * self.divisor
 
-    def element(self, each: Size | None, axis: Size | None) -> Element:
+    def element(self, each: tuple[Size, ...], axis: Size | None) -> Element:
         """An element in a proof, on axes of these extents."""
         return Element(self.kind, each, axis)
 
     def __str__(self) -> str:
         """For example `GL(k)^head`."""
-        return f"{self.symbol.format(axis=self.axis or '1')}{f'^{self.each}' if self.each else ''}"
+        return f"{self.symbol.format(axis=self.axis or '1')}{''.join(f'^{axis}' for axis in self.each_axes)}"

@@ -50,7 +50,7 @@ class ComplexScaling(Group):
         """The rotations of pairs are orthogonal matrices."""
         return O(self.axis, self.each)
 
-    def element(self, each: Size | None, axis: Size | None) -> Element:
+    def element(self, each: tuple[Size, ...], axis: Size | None) -> Element:
         """Which indices are pairs is part of it."""
         return Element(self.kind, each, axis, self.pairs)
 
@@ -105,11 +105,11 @@ class ComplexScaling(Group):
             modulus = a**2 + b**2
             elements.append(self._blocks(a, b))
             inverses.append(self._blocks(a / modulus, -b / modulus))
-        yield stacked(elements, self), stacked(inverses, self)
+        yield stacked(elements, self, sizes), stacked(inverses, self, sizes)
 
     def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
         """Small integer moduli and angles."""
         self.check_sizes(sizes)
         pairs = self.shape(sizes)[-1] // 2
         draw = lambda: fractions(rng.choice([-2, -1, 1, 2], pairs))
-        return stacked([self._blocks(draw(), draw()) for _ in range(self.copies(sizes))], self)
+        return stacked([self._blocks(draw(), draw()) for _ in range(self.copies(sizes))], self, sizes)

@@ -63,21 +63,21 @@ class Permutation(_Discrete):
         n = self.shape(sizes)[-1]
         eye = jnp.eye(n, dtype=jnp.result_type(float if dtype is None else dtype))
         rows = jax.vmap(lambda k: jax.random.permutation(k, n))(jax.random.split(key, self.copies(sizes)))
-        return eye[rows if self.each else rows[0]]
+        return eye[rows].reshape(self.shape(sizes))
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Every element: finitely many at a small size."""
         n = self.shape(sizes)[-1]
         matrices = [np.eye(n, dtype=int)[list(order)].astype(object) for order in itertools.permutations(range(n))]
         for blocks in itertools.product(matrices, repeat=self.copies(sizes)):
-            g = stacked(list(blocks), self)
+            g = stacked(list(blocks), self, sizes)
             yield g, np.swapaxes(g, -1, -2)
 
     def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
         """A random permutation that is not the identity, if there is one."""
         n = self.shape(sizes)[-1]
         blocks = [np.roll(np.eye(n, dtype=int), int(rng.integers(1, max(n, 2))), 0) for _ in range(self.copies(sizes))]
-        return stacked([fractions(b) for b in blocks], self)
+        return stacked([fractions(b) for b in blocks], self, sizes)
 
     def attempt(self, number: int, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
         """Every second one is any but the identity; the others are cyclic."""
@@ -87,7 +87,7 @@ class Permutation(_Discrete):
         while True:
             orders = [rng.permutation(n) for _ in range(self.copies(sizes))]
             if n == 1 or any(np.any(order != np.arange(n)) for order in orders):
-                return stacked([fractions(np.eye(n, dtype=int)[order]) for order in orders], self)
+                return stacked([fractions(np.eye(n, dtype=int)[order]) for order in orders], self, sizes)
 
 
 @dataclass(frozen=True)

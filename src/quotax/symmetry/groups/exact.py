@@ -13,9 +13,9 @@ import sympy as sp
 from quotax.symmetry.groups.base import Group
 
 
-def stacked(blocks: list[np.ndarray], group: Group) -> np.ndarray:
-    """One block for each copy; the block itself, where the group has no copies."""
-    return np.stack(blocks) if group.each else blocks[0]
+def stacked(blocks: list[np.ndarray], group: Group, sizes: Mapping[str, int]) -> np.ndarray:
+    """One block for each copy, as the axes of copies are; the block itself, where the group has no copies."""
+    return np.stack(blocks).reshape(*(sizes[axis] for axis in group.each_axes), *blocks[0].shape)
 
 
 def fractions(values: Any) -> np.ndarray:
@@ -41,7 +41,7 @@ def objects(value: Any) -> np.ndarray:
 
 def cofactor_inverse(g: np.ndarray) -> np.ndarray:
     """The inverse over the symbols' field: adjugate over determinant, block by block."""
-    if g.ndim == 3:
+    if g.ndim > 2:
         return np.stack([cofactor_inverse(block) for block in g])
     matrix = sp.Matrix(g)
     determinant = matrix.det(method="berkowitz")

@@ -54,7 +54,7 @@ class FixingCentred(Group):
             w = np.array([*w, determinant - 1 - sp.Add(*w)], dtype=object)
             blocks.append(_beside_one(w))
             inverses.append(_beside_one(np.array([sp.expand(-x / determinant) for x in w], dtype=object)))
-        yield objects(stacked(blocks, self)), objects(stacked(inverses, self))
+        yield objects(stacked(blocks, self, sizes)), objects(stacked(inverses, self, sizes))
 
     def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
         """Small rationals; the last one makes the determinant another."""
@@ -63,7 +63,7 @@ class FixingCentred(Group):
             w = fractions(rng.integers(-3, 4, n)) / 2
             w[-1] += fractions(rng.choice([1, 3, 4, 6])) / 2 - 1 - w.sum()
             blocks.append(_beside_one(w))
-        return stacked(blocks, self)
+        return stacked(blocks, self, sizes)
 
 
 def _beside_one(w: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ class OFixingOnes(Group):
         rotations = [cayley(_bordered(skew(n - 1, symbols(copy)))) for copy in range(self.copies(sizes))]
         for swaps in itertools.product((False, True)[: min(n, 2)], repeat=self.copies(sizes)):
             g = stacked(
-                [_swapped(block) if swap else block for block, swap in zip(rotations, swaps, strict=True)], self
+                [_swapped(block) if swap else block for block, swap in zip(rotations, swaps, strict=True)], self, sizes
             )
             yield g, np.swapaxes(g, -1, -2)
 
@@ -92,7 +92,7 @@ class OFixingOnes(Group):
         """A Cayley rotation of small rationals, two of its columns exchanged half of the time."""
         n = self.shape(sizes)[-1]
         blocks = [from_sympy(cayley(_bordered(skew(n - 1, rationals(rng))))) for _ in range(self.copies(sizes))]
-        return stacked([_swapped(block) if n > 1 and rng.integers(2) else block for block in blocks], self)
+        return stacked([_swapped(block) if n > 1 and rng.integers(2) else block for block in blocks], self, sizes)
 
     def telling(self, least: int) -> int:
         """One more: on an axis of two there are permutations alone."""

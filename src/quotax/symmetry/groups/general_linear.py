@@ -56,4 +56,4 @@ class GL(Group):
             block = rng.integers(-2, 3, (n, n)) + np.diag(rng.choice([-2, 2, 3], n))
             if abs(np.linalg.det(block)) > 0.5 and np.linalg.cond(block) < 50:
                 blocks.append(fractions(block))
-        return stacked(blocks, self)
+        return stacked(blocks, self, sizes)

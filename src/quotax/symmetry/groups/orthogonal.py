@@ -58,7 +58,7 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
         rotations = [cayley(skew(n, symbols(copy))) for copy in range(self.copies(sizes))]
         for signs in itertools.product((1, -1), repeat=self.copies(sizes)):
             mirrors = [np.array([sign] + [1] * (n - 1), dtype=object) for sign in signs]
-            g = stacked([block * mirror for block, mirror in zip(rotations, mirrors, strict=True)], self)
+            g = stacked([block * mirror for block, mirror in zip(rotations, mirrors, strict=True)], self, sizes)
             yield g, np.swapaxes(g, -1, -2)
 
     def rational(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> np.ndarray:
@@ -69,4 +69,4 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
             block = cayley(skew(n, rationals(rng)))
             block[:, 0] *= int(rng.choice([-1, 1]))
             blocks.append(from_sympy(block))
-        return stacked(blocks, self)
+        return stacked(blocks, self, sizes)

@@ -41,7 +41,7 @@ class PairScaling(Group):
         super().__post_init__()
         check_pairs(type(self).__name__, self.pairs)
 
-    def element(self, each: Size | None, axis: Size | None) -> Element:
+    def element(self, each: tuple[Size, ...], axis: Size | None) -> Element:
         """Which indices are pairs is part of it."""
         return Element(self.kind, each, axis, self.pairs)
 
