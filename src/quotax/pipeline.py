@@ -97,13 +97,15 @@ def _at_home(architecture: Architecture, action: Action, made: Certificate, **se
 
     A trace whose sizes are symbols may leave out the very sizes that the user has: `h ≠ 64`.
     """
+    if not architecture.own:
+        return made
     every = EVERY_WIDTH, f"{EVERY_WIDTH} with {', '.join(f'{a} = {n}' for a, n in architecture.fixed.items())}"
     numbers = [a for a in architecture.axis_names if isinstance(architecture.fixed.get(a), int)]
     held = sizes_text({a: architecture.own[a] for a in numbers}) if numbers else None
     free = ", ".join(a for a in architecture.axis_names if a not in numbers)
     inside = made.scope in every or made.scope == f"every width of {free} at {held}"
-    sizes = {a: architecture.own[a] for a in architecture.axis_names} if architecture.own else None
-    if not made or not sizes or inside or made.scope == f"widths ({sizes_text(sizes)})":
+    sizes = {a: architecture.own[a] for a in architecture.axis_names}
+    if not made or inside or made.scope == f"widths ({sizes_text(sizes)})":
         return made
     home = certify(architecture, action, sizes=[sizes], **settings)
     if not home:

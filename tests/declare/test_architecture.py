@@ -352,6 +352,16 @@ def test_proofs_and_derivations_are_of_the_sizes_that_fit():
         qx.verify(net, found.families[0], sizes={"d": 5, "head": 2, "k": 3, "t": 2})
 
 
+def test_a_size_that_is_a_number_is_in_the_scope():
+    net = qx.architecture(params={"W": "h x", "V": "y h"}, inputs={"x": "x"}, where="h = 12, x = 5*y")(
+        lambda p, x: p["V"] @ jax.nn.relu(p["W"] @ x)
+    )
+    assert net.at(y=2).sizes == {"h": 12, "x": 10, "y": 2}
+    scale = qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W": "g @ W", "V": "V @ inv(g)"})
+    assert qx.verify(net, scale).scope == "every width of x, y at h=12 with x = 5*y"
+    assert [str(one.group) for one in qx.derive(net)] == ["R+^h"]
+
+
 def test_a_relation_is_a_relation_of_inputs_too():
     net = qx.architecture(params={"W": "y x"}, inputs={"a": "t x", "b": "s x"}, where="s = 2*t")(
         lambda p, a, b: (a @ p["W"].T).sum() + (b @ p["W"].T).sum()

@@ -136,8 +136,12 @@ def search(
     spans: list[tuple[Mapping[str, int], Span]] = []
 
     def span_of(symmetry: Symmetry) -> Span | None:
-        """The fields found so far, at the largest sizes at which all of them can act: one may ask for an even axis."""
-        at = next((sizes for sizes in ordered if _fits(symmetry, sizes)), None)
+        """The fields found so far, at the largest sizes at which all of them can act: one may ask for an even axis.
+
+        Where an axis is one pair, a factor for each pair is one for all.
+        """
+        fitting = [sizes for sizes in ordered if _fits(symmetry, sizes)]
+        at = next((sizes for sizes in fitting if _tells(symmetry, sizes)), fitting[0] if fitting else None)
         known = next((span for sizes, span in spans if sizes is at), None)
         if at is None or known is not None:
             return known
@@ -237,6 +241,11 @@ def _with_still(
 def _fits(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
     axis = symmetry.group.axis
     return axis is None or sizes[axis] % symmetry.group.divisor == 0
+
+
+def _tells(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
+    axis = symmetry.group.axis
+    return axis is None or sizes[axis] >= symmetry.group.telling(2)
 
 
 def _solutions(
