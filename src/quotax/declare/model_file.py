@@ -214,15 +214,14 @@ def _model(data: Mapping[str, Any], place: _Place) -> Architecture:
                 f"got {forward!r}."
             )
         found = _imported(forward, place.path.parent)
-        declared = found if isinstance(found, Architecture) else None
-        function = found if declared is None else declared.function
+        function = found.function if isinstance(found, Architecture) else found
     with place.at("model", "where" if "where" in data["model"] else "forward"):
         settings = {"init": data.get("init"), "parts": parts, "where": data["model"].get("where")}
         model = architecture(params=params, inputs=inputs, **settings)(function)
-    if declared is not None and "init" not in data:
+    if isinstance(found, Architecture) and "init" not in data:
         same = lambda one: (one.arrays, one.inputs, one.relations)
-        if same(declared) == same(model):
-            return declared
+        if same(found) == same(model):
+            return found
     with place.at("model", "name"):
         model.name = data["model"].get("name", model.name)
         if not isinstance(model.name, str) or not model.name:

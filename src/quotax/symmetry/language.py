@@ -282,13 +282,13 @@ class _Parser:
         """`null(V)`: onto the kernel of the matrices that are named, or of their transposes."""
         maps, axes = [], []
         for argument in arguments:
-            transposed = isinstance(argument, ast.Attribute) and argument.attr == "T"
-            spec = self.mapped(argument.value if transposed else argument, node)
+            inner = argument.value if isinstance(argument, ast.Attribute) and argument.attr == "T" else None
+            spec = self.mapped(argument if inner is None else inner, node)
             if len(spec.axes) > 2 or len(spec.axes) < 1 or any(len(axis) > 1 for axis in spec.axes):
                 self.refuse(
                     f"`{self.restore(node)}`: {spec.name} is no matrix ({spec.axes_text!r}); use the index form"
                 )
-            place = 0 if transposed else len(spec.axes) - 1
+            place = len(spec.axes) - 1 if inner is None else 0
             maps.append(Map(variable(spec.name), place, ()))
             axes.append(spec.axes[place])
         if len(set(axes)) > 1:

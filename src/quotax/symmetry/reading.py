@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.symmetry.exact_projectors import exact_projector, float_projector
 from quotax.symmetry.general_entries import Entry, maps_of, variable
+from quotax.symmetry.onto_kernels import exact_projector, float_projector
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,13 @@ def _thin(own: Map, specs: Sequence[ArraySpec], sizes: Mapping[str, int]) -> boo
 def _solutions(own: Map, drawn: Drawn, specs: Sequence[ArraySpec]) -> Iterator[Solution]:
     """The ways in which an array over the axis, those of the copies and up to two more may be added in the kernel."""
     spec = next(s for s in specs if s.name == own.parameter)
-    axis, copies = spec.factors[own.axis], tuple(spec.factors[k] for k in own.copies)
+    axis, copies = str(spec.factors[own.axis]), tuple(str(spec.factors[k]) for k in own.copies)
     targets = [s for s in specs if s.name != spec.name and all(s.factors.count(f) == 1 for f in (*copies, axis))]
     beside = dict.fromkeys(f for s in targets for f in s.factors if isinstance(f, str) and f not in (*copies, axis))
     seen: dict[Moments, np.ndarray] = {}
     for count in (2, 1, 0):
         for more in itertools.combinations(beside, count):
-            axes = (*copies, *more, str(axis))
+            axes = (*copies, *more, axis)
             terms = [Shift(s.name, at) for s in targets for at in placings(s.factors, axes)]
             if not terms:
                 continue

@@ -19,7 +19,7 @@ from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.wording import distinct
 from quotax.derive.depth.shallow_model import Blocks, ShallowModel
 from quotax.symmetry import Entry, Symmetry, variable
-from quotax.symmetry.general_entries import written
+from quotax.symmetry.general_entries import maps_of, projector, written
 from quotax.telling import Budget
 
 Specs = tuple[ArraySpec, ...]
@@ -144,6 +144,9 @@ def _renamed(key: str, entry: Entry, names: Mapping[str, str]) -> tuple[str, Ent
     arrays = {variable(old): variable(new) for old, new in names.items()}
     changed = {sp.IndexedBase(old): sp.IndexedBase(new) for old, new in arrays.items()}
     changed |= {sp.Symbol(old): sp.Symbol(new) for old, new in arrays.items()}
+    for old in entry.projectors:
+        maps = [own._replace(parameter=arrays.get(own.parameter, own.parameter)) for own in maps_of(old)]
+        changed[sp.IndexedBase(old)] = sp.IndexedBase(projector(maps))
     name, bracket, rest = key.partition("[")
     entry = replace(
         entry,
