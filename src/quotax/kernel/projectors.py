@@ -36,7 +36,7 @@ class Projector:
         """What its entries obey; the atom is made here."""
         made = self.atom(atoms)
         maps = {number: (slot, copies) for number, slot, copies in self.maps if slot is not None}
-        return (lambda algebra, factors: _projected(algebra, factors, made, maps),)
+        return (lambda algebra, factors: _projected(algebra, factors, made, maps),) if maps else ()
 
 
 def _projected(
