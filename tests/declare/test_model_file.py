@@ -278,3 +278,22 @@ def test_a_place_in_python_that_has_no_model_is_refused(tmp_path, monkeypatch, p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArchitectureError, match=said):
         qx.load(place)
+
+
+def test_relations_between_sizes_are_kept(tmp_path):
+    (tmp_path / "net.py").write_text(CODE)
+    path = tmp_path / "net.toml"
+    path.write_text(FILE.replace('"net.py:mlp"', '"net.py:mlp"\nwhere = "h = 4*y, x even"'))
+    model = read(path).architecture
+    assert model.at(y=2, x=6).sizes == {"h": 8, "x": 6, "y": 2}
+    write(tmp_path / "again.toml", model, forward="net.py:mlp")
+    assert read(tmp_path / "again.toml").architecture.relations == model.relations
+    assert read(path).sizes == {"h": 4, "y": 1}
+    path.write_text(path.read_text().replace("[sizes]", "[sizes]\ny = 2"))
+    with pytest.raises(
+        ArchitectureError, match=r"net.toml:14: `\[sizes\]`: h is 4\*y = 8, which y=2, h=4 does not fit"
+    ):
+        read(path)
+    path.write_text(path.read_text().replace("4*y", "4*z"))
+    with pytest.raises(ArchitectureError, match=r"net.toml:4: .*'z' is no axis"):
+        read(path)

@@ -122,10 +122,11 @@ def read(path: str | os.PathLike[str]) -> ModelFile:
                     )
     model = _model(data, place)
     symmetries = [_symmetry(one, number, model, place) for number, one in enumerate(data.get("symmetry", []))]
-    sizes = {}
     for axis, size in data.get("sizes", {}).items():
         with place.at("sizes", axis):
-            sizes |= model.check_sizes({axis: size}, required=(), call="[sizes]")
+            model.check_sizes({axis: size}, required=(), call="[sizes]")
+    with place.at("sizes"):
+        sizes = model.check_sizes(data.get("sizes", {}), required=(), call="[sizes]")
     return ModelFile(model, tuple(symmetries), sizes)
 
 
