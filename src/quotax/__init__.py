@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
+        ComplexityTable,
+        InvarianceTable,
+        MarginBound,
+        Margins,
+        Measure,
+        PacBayes,
+        complexity_measures,
+        complexity_table,
+        invariance_table,
+        margin_bound,
+        margins,
+        pac_bayes,
+        relative_flatness,
+    )
     from quotax.citing import cite
+    from quotax.complexity import (
     from quotax.data_symmetry import EquivariantMaps, Representation, equivariant_maps
     from quotax.declare import (
         Architecture,
@@ -27,6 +42,7 @@ if TYPE_CHECKING:
     from quotax.derive import Audit, SymmetryGroup
     from quotax.errors import (
         ArchitectureError,
+        ComplexityError,
         ConvergenceError,
         DomainError,
         FunctionSpaceError,
@@ -88,11 +104,13 @@ _NAMES = {
     "catalogue": "",
     "checkpoints": "",
     "citing": "cite",
+    "complexity": "ComplexityTable InvarianceTable MarginBound Margins Measure PacBayes complexity_measures "
+    "complexity_table invariance_table margin_bound margins pac_bayes relative_flatness",
     "data_symmetry": "EquivariantMaps Representation equivariant_maps",
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "errors": "ArchitectureError ConvergenceError DomainError FunctionSpaceError GeometryError "
+    "errors": "ArchitectureError ComplexityError ConvergenceError DomainError FunctionSpaceError GeometryError "
     "InvarianceError MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
@@ -108,6 +126,8 @@ _NAMES = {
 _ROOM = {name: room for room, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "ComplexityError",
+    "ComplexityTable",
     "GL",
     "Architecture",
     "ArchitectureError",
@@ -123,7 +143,12 @@ __all__ = [
     "FunctionSpaceError",
     "GeometryError",
     "InvarianceError",
+    "InvarianceTable",
+    "MarginBound",
+    "Margins",
     "Mask",
+    "Measure",
+    "PacBayes",
     "Positive",
     "MetricWarning",
     "ModelFile",
@@ -155,6 +180,8 @@ __all__ = [
     "barrier",
     "cite",
     "compare",
+    "complexity_measures",
+    "complexity_table",
     "coverage",
     "derive",
     "equivariant_maps",
@@ -163,10 +190,15 @@ __all__ = [
     "from_function",
     "gradient_norm",
     "horizontal",
+    "invariance_table",
     "load",
     "load_symmetries",
+    "margin_bound",
+    "margins",
+    "pac_bayes",
     "profile",
     "quotient",
+    "relative_flatness",
     "report",
     "sam",
     "save",

@@ -47,6 +47,10 @@ class FunctionSpaceError(QuotaxError, ValueError):
     """A question about a network's outputs that is asked with arguments that make no sense."""
 
 
+class ComplexityError(QuotaxError, ValueError):
+    """A complexity measure that is not defined for this network, or for these examples."""
+
+
 class ConvergenceError(QuotaxError, ArithmeticError):
     """An iteration that did not reach its goal; the message says how far it came."""
 

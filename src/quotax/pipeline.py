@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import sympy as sp
 
@@ -130,11 +130,19 @@ def _both(first: Certificate, second: Certificate) -> Certificate:
 
 
 def verify_invariant(
-    architecture: Architecture, symmetry: Symmetry, measure: Callable[[Any], Any], **settings: Any
+    architecture: Architecture | Network,
+    symmetry: Symmetry,
+    measure: Callable[..., Any] | Measured,
+    *,
+    inputs: bool = False,
+    **settings: Any,
 ) -> Certificate:
     """Prove or refute that a function of the parameters is constant on orbits: `m(g . theta) = m(theta)`.
 
-    `measure(params)` is a norm, a margin, a conserved quantity: JAX code on the parameters alone.
+    `measure(params)` is a norm, a conserved quantity: JAX code on the parameters. With `inputs=True` it is
+    `measure(params, *inputs)`, of the model's inputs, and the claim is about every input: a measure that is a function
+    of such numbers at all examples is then one of the orbit, whatever the data. It may ask for the sizes of the axes by
+    a keyword-only argument `sizes`. A measure of `qx.complexity_measures()` brings its own proof, or says what is open.
 
     >>> import jax.numpy as jnp, quotax as qx
     >>> @qx.architecture(params={"W1": "h x", "W2": "y h"}, inputs={"x": "x"})
@@ -143,21 +151,40 @@ def verify_invariant(
     >>> turn = qx.Symmetry("turn", qx.O("h"), {"W1": "g @ W1", "W2": "W2 @ g.T"})
     >>> qx.verify_invariant(net, turn, lambda p: jnp.sum(p["W1"] ** 2)).status
     'proved'
+    >>> qx.verify_invariant(net, turn, lambda p, x: jnp.sum((p["W1"] @ x) ** 2), inputs=True).status
+    'proved'
     """
+    architecture = architecture.architecture if isinstance(architecture, Network) else architecture
     _check_architecture(architecture, "verify_invariant")
-    return certify_measure(
-        architecture, symmetry.bind(architecture.params), _of_trees(architecture, measure), **settings
-    )
+    if isinstance(measure, Measured):
+        return measure.verified(architecture, symmetry, **settings)
+    action, own = symmetry.bind(architecture.params), _of_trees(architecture, measure, 1)
+    asked = ({"inputs": architecture.inputs} if inputs else {}) | {"settled": inputs}
+    return certify_measure(architecture, action, own, **asked, **settings)
 
 
-def _of_trees(architecture: Architecture, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the user's trees as one of nested dicts, which is what claims are made about."""
+@runtime_checkable
+class Measured(Protocol):
+    """A measure that knows how it is proved to be a function on the quotient."""
+
+    def verified(self, architecture: Architecture, symmetry: Symmetry, **settings: Any) -> Certificate:
+        """The certificate of that claim for one symmetry."""
+        ...
+
+
+def _of_trees(architecture: Architecture, function: Callable[..., Any], count: int | None = None) -> Callable[..., Any]:
+    """A function of the user's trees as one of nested dicts, which is what claims are made about.
+
+    `count` says how many of its arguments are trees of parameters: all, if it is None.
+    """
     if architecture.trees is NESTED:
         return function
 
     @functools.wraps(function)
-    def nested(*trees: Any) -> Any:
-        return function(*(architecture.trees.tree(named(tree)) for tree in trees))
+    def nested(*arguments: Any, **sizes: Any) -> Any:
+        trees = arguments[:count]
+        own = (architecture.trees.tree(named(tree)) for tree in trees)
+        return function(*own, *arguments[len(trees) :], **sizes)
 
     return nested
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,10 +41,20 @@ class FunctionModel:
         """The function's jaxpr at these sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._traces:
-            self._traces[key] = trace(self.function, self.params, self.inputs, sizes, twice=self.users)
+            function = functools.partial(self.function, sizes=dict(sizes)) if self._takes_sizes else self.function
+            self._traces[key] = trace(function, self.params, self.inputs, sizes, twice=self.users)
         return self._traces[key]
 
     def open(self, axes: Mapping[str, int | str]) -> OpenTrace:
         """The function's jaxpr with sizes that stay symbols."""
-        run = lambda *arrays, sizes: self.function(*arrays)
+        run = lambda *arrays, sizes: self.function(*arrays, **({"sizes": sizes} if self._takes_sizes else {}))
         return open_trace(run, self.params, self.inputs, axes, twice=self.users)
+
+    @functools.cached_property
+    def _takes_sizes(self) -> bool:
+        """Whether the function asks for the sizes of the axes, by a keyword-only argument as architectures do."""
+        try:
+            asked = inspect.signature(self.function).parameters.get("sizes")
+        except (TypeError, ValueError):  # a builtin without a signature
+            return False
+        return asked is not None and asked.kind is inspect.Parameter.KEYWORD_ONLY

@@ -26,11 +26,24 @@ FIRST, SECOND = "first tangent", "second tangent"
 """Groups of parameters that hold tangent vectors."""
 
 
-def certify_measure(model: Model, action: Action, measure: Callable[[Any], Any], **settings: Any) -> Certificate:
-    """Prove or refute `m(g . theta) = m(theta)`."""
+def certify_measure(
+    model: Model,
+    action: Action,
+    measure: Callable[..., Any],
+    inputs: tuple[ArraySpec, ...] = (),
+    settled: bool = False,
+    **settings: Any,
+) -> Certificate:
+    """Prove or refute `m(g . theta) = m(theta)`, or `m(g . theta, x) = m(theta, x)` for every x if there are inputs.
+
+    `settled`: the measure runs the model, whose axes may have sizes that they keep.
+    """
     name = getattr(measure, "__name__", "measure")
-    made = certify(FunctionModel(name, measure, model.params), action, **settings)
-    return dataclasses.replace(made, claim=f"{name}(g . theta) = {name}(theta) under {action.name}: {action.group}")
+    fixed = model.fixed if settled else {}
+    made = certify(FunctionModel(name, measure, model.params, inputs, fixed), action, **settings)
+    rest = "".join(f", {spec.name}" for spec in inputs)
+    claim = f"{name}(g . theta{rest}) = {name}(theta{rest}) under {action.name}: {action.group}"
+    return dataclasses.replace(made, claim=claim)
 
 
 def certify_metric(
