@@ -82,6 +82,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
         *(
             pytest.param(f"docs/{name}.md", marks=pytest.mark.slow)
             for name in (
+                "complexity",
                 "data_symmetry",
                 "files",
                 "function_space",

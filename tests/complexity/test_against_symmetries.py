@@ -69,7 +69,8 @@ def test_known_verdicts(name):
 @pytest.mark.slow
 def test_every_verdict_agrees_with_numbers_at_other_elements():
     """Proved measures are the same along an orbit, refuted ones are not: by `space.act`, at sizes that no proof saw."""
-    found = qx.invariance_table(relu, [SCALE])
+    measures = [*KNOWN, "distance from the start", "margin over l2 norm", qx.relative_flatness("W2")]
+    found = qx.invariance_table(relu, [SCALE], measures)
     sized = relu.at(x=4, h=6, k=5, y=3)
     space = qx.quotient(sized, SCALE, metric="invariant")
     params = jax.tree.map(jnp.asarray, sized.init(jax.random.key(0)))
@@ -77,7 +78,10 @@ def test_every_verdict_agrees_with_numbers_at_other_elements():
     labels = jax.random.randint(jax.random.key(2), (20,), 0, 3)
     moved = space.act(params, space.random_element(jax.random.key(3), scale=1.0))
     start = jax.tree.map(jnp.zeros_like, params)
-    here, there = (qx.complexity_table(sized, p, inputs, labels, start=start, space=space) for p in (params, moved))
+    here, there = (
+        qx.complexity_table(sized, p, inputs, labels, start=start, space=space, measures=measures)
+        for p in (params, moved)
+    )
     for name, row in found.certificates.items():
         same = here[name] == pytest.approx(there[name], rel=1e-6)
         if row["scale"]:
