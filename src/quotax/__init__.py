@@ -40,10 +40,26 @@ if TYPE_CHECKING:
         from_function,
     )
     from quotax.derive import Audit, SymmetryGroup
+    from quotax.discretisation import (
+        ChargeRates,
+        ModifiedFlow,
+        Scheme,
+        charge_rates,
+        early_stopping,
+        filtered,
+        flow_until,
+        gradient_descent,
+        heavy_ball,
+        implicit,
+        modified_flow,
+        nesterov,
+        weight_decay,
+    )
     from quotax.errors import (
         ArchitectureError,
         ComplexityError,
         ConvergenceError,
+        DiscretisationError,
         DomainError,
         FunctionSpaceError,
         GeometryError,
@@ -110,8 +126,10 @@ _NAMES = {
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "errors": "ArchitectureError ComplexityError ConvergenceError DomainError FunctionSpaceError GeometryError "
-    "InvarianceError MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
+    "discretisation": "ChargeRates ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
+    "gradient_descent heavy_ball implicit modified_flow nesterov weight_decay",
+    "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
+    "FunctionSpaceError GeometryError InvarianceError MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive load load_symmetries quotient save "
@@ -126,8 +144,10 @@ _NAMES = {
 _ROOM = {name: room for room, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "ChargeRates",
     "ComplexityError",
     "ComplexityTable",
+    "DiscretisationError",
     "GL",
     "Architecture",
     "ArchitectureError",
@@ -148,6 +168,7 @@ __all__ = [
     "Margins",
     "Mask",
     "Measure",
+    "ModifiedFlow",
     "PacBayes",
     "Positive",
     "MetricWarning",
@@ -164,6 +185,7 @@ __all__ = [
     "QuotientSpace",
     "Report",
     "Representation",
+    "Scheme",
     "SharpnessError",
     "SignFlip",
     "Symmetry",
@@ -178,23 +200,32 @@ __all__ = [
     "architecture",
     "average_sharpness",
     "barrier",
+    "charge_rates",
     "cite",
     "compare",
     "complexity_measures",
     "complexity_table",
     "coverage",
     "derive",
+    "early_stopping",
     "equivariant_maps",
+    "filtered",
+    "flow_until",
     "from_equinox",
     "from_flax",
     "from_function",
+    "gradient_descent",
     "gradient_norm",
+    "heavy_ball",
     "horizontal",
+    "implicit",
     "invariance_table",
     "load",
     "load_symmetries",
     "margin_bound",
     "margins",
+    "modified_flow",
+    "nesterov",
     "pac_bayes",
     "profile",
     "quotient",
@@ -212,6 +243,7 @@ __all__ = [
     "verify_field",
     "verify_invariant",
     "verify_metric",
+    "weight_decay",
 ]
 
 

@@ -51,6 +51,10 @@ class ComplexityError(QuotaxError, ValueError):
     """A complexity measure that is not defined for this network, or for these examples."""
 
 
+class DiscretisationError(QuotaxError, ValueError):
+    """A question about steps of finite size that is asked with arguments that make no sense."""
+
+
 class ConvergenceError(QuotaxError, ArithmeticError):
     """An iteration that did not reach its goal; the message says how far it came."""
 

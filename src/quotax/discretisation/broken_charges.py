@@ -1,0 +1,110 @@
+r"""Which conserved quantities a scheme breaks, and at what rate.
+
+Where a generator is a symmetric linear map A, gradient flow of an invariant loss keeps $q = \theta^T A \theta$, because
+$\nabla L \cdot A \theta = 0$. Differentiated along $\nabla L$ that says $H A \theta = -A \nabla L$, so that along the
+flow which a scheme follows
+
+$$\dot q = 2 \eta c_2 \, H \nabla L \cdot A \theta = -2 \eta c_2 \, q(\nabla L) + O(\eta^2):$$
+
+$\eta\, q(\nabla L)$ for gradient descent, whose steps change q by $\eta^2 q(\nabla L)$ exactly, and
+$\eta \tfrac{1 + \beta}{(1 - \beta)^3} q(\nabla L)$ with momentum. What is linear in the parameters (shifts, the part in
+flat directions of a linear model) no scheme breaks. Mini-batches take the mean of $q(\nabla L_B)$ over batches, which
+is more than that of the mean gradient by the trace of A and the covariance; weight decay $\alpha$ multiplies q by
+$e^{-2 \alpha t}$.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.checks import finite_params
+from quotax.discretisation.backward_errors import modified_flow
+from quotax.discretisation.schemes import Scheme, gradient_descent
+from quotax.errors import DiscretisationError
+from quotax.presenting import Result
+
+CALL = "quotax.charge_rates"
+
+
+@dataclass(frozen=True, repr=False)
+class ChargeRates(Result):
+    """The charges of a quotient's families, and how fast a scheme changes them.
+
+    Attributes:
+        charges: by family, as `space.conserved` has them.
+        rates: to first order in the step, per unit of the time `steps * eta`.
+        next_order: the rates along the flow to second order.
+        flow: the rates along gradient flow: zero but for rounding, or the loss is not invariant.
+        kept: families whose charges are linear in the parameters, which no scheme breaks.
+        scheme: its name.
+        eta: the step.
+    """
+
+    charges: Mapping[str, np.ndarray] = field(repr=False)
+    rates: Mapping[str, np.ndarray] = field(repr=False)
+    next_order: Mapping[str, np.ndarray] = field(repr=False)
+    flow: Mapping[str, np.ndarray] = field(repr=False)
+    kept: tuple[str, ...]
+    scheme: str
+    eta: float
+
+    def __str__(self) -> str:
+        """A line for each family."""
+        size = lambda array: float(np.linalg.norm(np.ravel(array)))
+        rows = [
+            f"{name}: charge of size {size(q):.4g}, "
+            + ("kept" if name in self.kept else f"changes by {size(self.rates[name]):.4g} per unit of time")
+            for name, q in self.charges.items()
+        ]
+        return "\n".join([f"{self.scheme}, step {self.eta:g}", *rows])
+
+
+def charge_rates(
+    space: Any, loss: Callable[[Any], Any], params: Any, eta: float, scheme: Scheme | None = None
+) -> ChargeRates:
+    """How fast a scheme changes the conserved quantities of proved symmetries.
+
+    Args:
+        space: a quotient, whose families are proved.
+        loss: `loss(params)`, a function of the network's outputs.
+        params: where.
+        eta: the step.
+        scheme: gradient descent, if none is given.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, quotax as qx
+        >>> @qx.architecture(params={"a": "", "b": ""}, inputs={"x": ""})
+        ... def net(p, x):
+        ...     return p["a"] * p["b"] * x
+        >>> scale = qx.Symmetry("scale", qx.PositiveScalar(), {"a": "g * a", "b": "inv(g) * b"})
+        >>> space = qx.quotient(net.at(), scale, metric="invariant")
+        >>> found = charge_rates(space, lambda p: (p["a"] * p["b"] - 1) ** 2, {"a": jnp.ones(()), "b": jnp.zeros(())},
+        0.1) >>> print(found) gradient descent, step 0.1
+        scale: charge of size 1, changes by 0.4 per unit of time
+    """
+    if not callable(getattr(space, "charge_drift", None)):
+        raise DiscretisationError(
+            f"`{CALL}` needs space= a quotient, got {type(space).__name__}; `quotax.quotient` makes one."
+        )
+    if not eta > 0:
+        raise DiscretisationError(f"`{CALL}` needs a positive step eta, got {eta!r}.")
+    params = finite_params(CALL, params)
+    chosen = gradient_descent() if scheme is None else scheme
+    c1, c2, _, _ = chosen.numbers
+    slope = jax.grad(loss)(params)
+    drifts = space.charge_drift(params, slope)
+    numbers = lambda tree: {name: np.asarray(value) for name, value in tree.items()}
+    rates = {name: -2 * eta * c2 * np.asarray(each.second) for name, each in drifts.items()}
+    velocity = modified_flow(chosen, 2).velocity(loss, eta)(params)
+    later = {name: np.asarray(each.first) for name, each in space.charge_drift(params, velocity).items()}
+    flow = {name: -c1 * np.asarray(each.first) for name, each in drifts.items()}
+    draw = np.random.default_rng(0)
+    probe = jax.tree.map(lambda a: jnp.asarray(draw.standard_normal(a.shape), a.dtype), params)
+    linear = tuple(n for n, each in space.charge_drift(params, probe).items() if not np.any(np.asarray(each.second)))
+    return ChargeRates(numbers(space.conserved(params)), rates, later, flow, linear, chosen.name, float(eta))
