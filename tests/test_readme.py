@@ -84,6 +84,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
             for name in (
                 "complexity",
                 "data_symmetry",
+                "discretisation",
                 "files",
                 "function_space",
                 "geometry",

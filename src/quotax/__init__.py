@@ -129,7 +129,8 @@ _NAMES = {
     "discretisation": "ChargeRates ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
     "gradient_descent heavy_ball implicit modified_flow nesterov weight_decay",
     "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
-    "FunctionSpaceError GeometryError InvarianceError MetricWarning ParameterError QuotaxError SharpnessError SymmetryError UnsupportedPrimitiveError",
+    "FunctionSpaceError GeometryError InvarianceError MetricWarning ParameterError QuotaxError "
+    "SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
     "pipeline": "coverage derive load load_symmetries quotient save "

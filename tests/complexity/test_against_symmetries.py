@@ -99,6 +99,8 @@ def test_relative_flatness_holds_for_rows_and_not_for_columns():
         assert qx.verify_invariant(relu, SCALE, qx.relative_flatness(name)).status == expected
     layers = qx.Symmetry("layers", qx.PositiveScalar(), {"W1": "g * W1", "W2": "inv(g) * W2"})
     assert qx.verify_invariant(relu, layers, qx.relative_flatness("W2")).status == "proved"
+    for name in ("product of spectral norms", "spectral complexity", "array-normalised Hessian trace"):
+        assert qx.verify_invariant(relu, layers, qx.complexity_measures()[name]).scope == "every width"
 
 
 def test_a_twin_that_changes_the_network_is_not_a_symmetry_of_its_margins():

@@ -109,42 +109,52 @@ def _spectral_complexity(subject: MeasuredNetwork) -> Estimated:
     return Estimated(complexity_of([spectral(a) for a in found], [rows(a) for a in found], chain.lipschitz))
 
 
-def gram(name: str, axis: int) -> Callable[[Any], Any]:
-    """`W W^T` (0) or `W^T W` (1) of an array by its name."""
+def _in_units(W: Any) -> Any:
+    return W / jnp.sqrt(jnp.sum(W**2))
+
+
+def _gram(name: str, axis: int, of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`W W^T` (0) or `W^T W` (1) of an array by its name, or of what is made of it."""
 
     def gram(params: Any) -> Any:
-        W = by_name(params)[name]
+        W = of(by_name(params)[name])
         return W @ W.T if axis == 0 else W.T @ W
 
     return gram
 
 
-def gram_routes(model: Architecture, small: MeasuredNetwork, also: Callable[[Chain], tuple[Claim, ...]]) -> list[Route]:
-    """Of every matrix one of its Gram matrices is the same, or it is turned."""
+def gram_routes(model: Architecture, small: MeasuredNetwork, rows_too: bool) -> list[Route]:
+    """Of every matrix one of its Gram matrices is the same, or it is turned; or so in units of Frobenius norms."""
     chain = layer_chain(small)
     names = dict.fromkeys(layer.name for layer in chain.layers)
-    same = lambda name: (Claim("params", gram(name, 1)), Claim("params", gram(name, 0)), Claim("turns", name))
-    lemma = "singular values of W are functions of W^T W, and of W W^T, and those of A W B for orthogonal A, B"
-    return [Route(lemma, (*map(same, names), *also(chain)))]
+
+    def claims(of: Callable[[Any], Any]) -> tuple[Claim | tuple[Claim, ...], ...]:
+        def row_lengths(params: Any) -> Any:
+            return [jnp.sum(jnp.sqrt(jnp.sum(of(W) ** 2, axis=1))) for W in chain.matrices(params)]
+
+        grams = lambda name: (Claim("params", _gram(name, 1, of)), Claim("params", _gram(name, 0, of)))
+        each = [(*grams(name), Claim("turns", name)) for name in names]
+        return (*each, *([Claim("params", row_lengths)] if rows_too else []))
+
+    plain = "singular values of W are functions of W^T W, and of W W^T, and those of A W B for orthogonal A, B"
+    return [
+        Route(plain, claims(lambda W: W)),
+        Route(f"{plain}, and they are |W|_F times those of W / |W|_F", (_product(chain), *claims(_in_units))),
+    ]
 
 
-def _row_lengths(chain: Chain) -> tuple[Claim, ...]:
-    def row_lengths(params: Any) -> Any:
-        return [jnp.sum(jnp.sqrt(jnp.sum(W**2, axis=1))) for W in chain.matrices(params)]
-
-    return (Claim("params", row_lengths),)
-
-
-def _frobenius_routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
-    chain = layer_chain(small)
-
+def _product(chain: Chain) -> Claim:
     def product(params: Any) -> Any:
         found = 1.0
         for W in chain.matrices(params):
             found = found * jnp.sqrt(jnp.sum(W**2))
         return found
 
-    return [Route(ITSELF, (Claim("params", product),), exact=True)]
+    return Claim("params", product)
+
+
+def _frobenius_routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
+    return [Route(ITSELF, (_product(layer_chain(small)),), exact=True)]
 
 
 FROBENIUS = Measure(
@@ -153,12 +163,12 @@ FROBENIUS = Measure(
 )  # fmt: skip
 SPECTRAL = Measure(
     "product of spectral norms", "prod_i |W_i|_sigma", "Lipschitz bounds", ("inputs",), _spectral_product,
-    lambda model, small: gram_routes(model, small, lambda chain: ()),
+    lambda model, small: gram_routes(model, small, rows_too=False),
 )  # fmt: skip
 SPECTRAL_COMPLEXITY = Measure(
     "spectral complexity", "prod_i rho_i |W_i|_sigma (sum_i (|W_i^T|_{2,1} / |W_i|_sigma)^{2/3})^{3/2}",
     "Bartlett, Foster and Telgarsky 2017", ("inputs",), _spectral_complexity,
-    lambda model, small: gram_routes(model, small, _row_lengths),
+    lambda model, small: gram_routes(model, small, rows_too=True),
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def complexity_table(
         >>> import jax.numpy as jnp
         >>> print(complexity_table(lambda p, x: p @ x, jnp.eye(2), jnp.eye(2), measures=["l1 norm", "path norm"]))
         measure    value  formula
-        ---------  -----  ------------------------
+        ---------  -----  --------------------------
         l1 norm        2  sum |theta_i|
         path norm      2  sum over paths of prod |w|
     """

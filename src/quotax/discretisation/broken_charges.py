@@ -84,8 +84,9 @@ def charge_rates(
         ...     return p["a"] * p["b"] * x
         >>> scale = qx.Symmetry("scale", qx.PositiveScalar(), {"a": "g * a", "b": "inv(g) * b"})
         >>> space = qx.quotient(net.at(), scale, metric="invariant")
-        >>> found = charge_rates(space, lambda p: (p["a"] * p["b"] - 1) ** 2, {"a": jnp.ones(()), "b": jnp.zeros(())},
-        0.1) >>> print(found) gradient descent, step 0.1
+        >>> loss, params = lambda p: (p["a"] * p["b"] - 1) ** 2, {"a": jnp.ones(()), "b": jnp.zeros(())}
+        >>> print(charge_rates(space, loss, params, 0.1))
+        gradient descent, step 0.1
         scale: charge of size 1, changes by 0.4 per unit of time
     """
     if not callable(getattr(space, "charge_drift", None)):
