@@ -1,6 +1,7 @@
 """Which measures are functions on the quotient: known cases by hand, and every verdict against numbers."""
 
 import json
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -157,6 +158,11 @@ def test_a_table_is_short_as_text_and_whole_as_data():
     assert data["certificates"]["path norm"]["scale"]["status"] == "proved"
     assert data["refuted"] == found.refuted == 2
     assert "<table>" in found._repr_html_()
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again) == text
+    for measure in (qx.complexity_measures()["path norm"], qx.relative_flatness("W1")):
+        assert str(pickle.loads(pickle.dumps(measure))) == str(measure)
+        assert "value" not in measure.to_dict()
     with pytest.raises(qx.ComplexityError, match="its measures are"):
         found["margin", "scale"]
     with pytest.raises(qx.ComplexityError, match="no measure is called"):

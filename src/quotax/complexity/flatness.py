@@ -17,6 +17,7 @@ $t = J \theta$ it is the mean of $t^T F_{out} t$, of outputs and of t alone.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -178,7 +179,7 @@ def relative_flatness(array: str, rows: int = 0) -> Measure:
 
     return Measure(
         f"relative flatness of {array}", "sum_{s s'} <w_s, w_s'> tr H_{s s'}", "Petzka and others 2021",
-        ("inputs", "labels"), value, routes,
+        ("inputs", "labels"), value, routes, functools.partial(relative_flatness, array, rows),
     )  # fmt: skip
 
 

@@ -43,16 +43,27 @@ class Measure(Result):
         needs: what it asks for: `"inputs"`, `"labels"`, `"start"`, `"space"`.
         value: the number.
         routes: how it may be proved to be a function on the quotient, for an architecture and a small network of it.
+        made: what makes it again.
     """
 
     name: str
     formula: str
     source: str
     needs: tuple[str, ...] = ()
-    value: Callable[[MeasuredNetwork], Estimated] = field(default=lambda subject: Estimated(math.nan), repr=False)
-    routes: Callable[[Architecture, MeasuredNetwork], Sequence[Route]] = field(
-        default=lambda model, small: (), repr=False
+    value: Callable[[MeasuredNetwork], Estimated] = field(
+        default=lambda subject: Estimated(math.nan), repr=False, compare=False
     )
+    routes: Callable[[Architecture, MeasuredNetwork], Sequence[Route]] = field(
+        default=lambda model, small: (), repr=False, compare=False
+    )
+    made: functools.partial[Measure] | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By how it is made, where that is known: its functions have no names."""
+        if self.made is None:
+            parts = (self.name, self.formula, self.source, self.needs, self.value, self.routes)
+            return Measure, parts
+        return self.made.func, self.made.args
 
     def __str__(self) -> str:
         """One line."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +12,14 @@ from quotax.complexity.measure import Measure
 from quotax.complexity.measured_network import MeasuredNetwork
 from quotax.errors import ComplexityError
 
+
+def registered(name: str) -> Measure:
+    """The measure of this name."""
+    return MEASURES[name]
+
+
 MEASURES: Mapping[str, Measure] = {
-    measure.name: measure
+    measure.name: dataclasses.replace(measure, made=functools.partial(registered, measure.name))
     for measure in (
         parameter_norms.L2,
         parameter_norms.L1,

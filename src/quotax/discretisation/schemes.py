@@ -30,12 +30,13 @@ import numpy as np
 import sympy as sp
 
 from quotax.errors import DiscretisationError
+from quotax.presenting import Result
 
 Tree = Any
 
 
-@dataclass(frozen=True)
-class Scheme:
+@dataclass(frozen=True, repr=False)
+class Scheme(Result):
     """A scheme of gradient descent.
 
     Attributes:
