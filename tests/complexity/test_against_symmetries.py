@@ -118,15 +118,16 @@ def test_what_is_turned_on_both_sides_keeps_its_singular_values():
     arrays = {"U": "d x", "A": "d d", "b": "d", "s": "d e"}
     arrays = {"U": "d x", "A": "d d", "b": "d", "s": "d e"}
     stream = qx.architecture(params=arrays, inputs={"x": "x"})(lambda p, x: p["A"] @ (p["U"] @ x))
-    action = lambda group, **texts: qx.Symmetry("turn", group, texts).bind(stream.params)
-    assert turns(action(qx.O("d"), A="g @ A @ g.T"), "A")
-    assert turns(action(qx.O("d"), U="g @ U"), "U")
-    assert turns(action(qx.O("d"), U="g @ U"), "A")
-    assert turns(action(qx.SignFlip("d"), s="g @ s"), "s")
+    action = lambda group, **texts: (qx.Symmetry("turn", group, texts).bind(stream.params), stream.params)
+    assert turns(*action(qx.O("d"), A="g @ A @ g.T"), "A")
+    assert turns(*action(qx.O("d"), U="g @ U"), "U")
+    assert turns(*action(qx.O("d"), U="g @ U"), "A")
+    assert turns(*action(qx.SignFlip("d"), s="g @ s"), "s")
+    assert not turns(*action(qx.O("d"), U="g @ U"), "nothing of this name")
     for broken in (action(qx.GL("d"), A="g @ A @ inv(g)"), action(qx.O("d"), A="g @ A @ g.T + A"),
                    action(qx.O("d"), A="A.T"), action(qx.O("d"), A="2 * g @ A"), action(qx.O("d"), A="g @ g @ A"),
                    action(qx.PositiveDiagonal("d"), A="g @ A")):  # fmt: skip
-        assert not turns(broken, "A")
+        assert not turns(*broken, "A")
     axes = {"params": {"U": "d x", "A": "d d", "W": "y d"}, "inputs": {"x": "x"}}
     chain = qx.architecture(**axes)(lambda p, x: p["W"] @ (p["A"] @ (p["U"] @ x)))
     turn = qx.Symmetry("turn", qx.O("d"), {"U": "g @ U", "A": "g @ A @ g.T", "W": "W @ g.T"})

@@ -116,7 +116,10 @@ ARRAY_TRACE = Measure(
 )  # fmt: skip
 QUOTIENT_TRACE = Measure(
     "quotient Hessian trace", "tr H on the horizontal space, in an invariant metric", "quotax",
-    ("inputs", "labels", "space"), lambda subject: _on_quotient(subject), isometric("invariant"),
+    ("inputs", "labels", "space"), lambda subject: _on_quotient(subject),
+    lambda model, small: [
+        Route(f"of the quotient by this family, {ISOMETRY}", (Claim("model"), Claim("metric", "invariant")))
+    ],
 )  # fmt: skip
 
 

@@ -6,16 +6,22 @@ one index of W in the place of a free one. Singular values of W are the same the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 
+from quotax.artifacts import ArraySpec
+from quotax.parts import whole_name
 from quotax.symmetry import ELEMENT, INVERSE, Action, variable
 
 
-def turns(action: Action, name: str) -> bool:
-    """Whether the action does no more to an array than to turn it along its axes."""
+def turns(action: Action, params: Sequence[ArraySpec], name: str) -> bool:
+    """Whether the action does no more to one of the arrays than to turn it along its axes."""
     entries = {entry.name: entry for entry in action.entries}
+    if name not in {whole_name(spec) for spec in params}:
+        return False
     if name not in entries:
-        return all(not moved.startswith(f"{name}.") for moved in action.moved)  # a part of it may move
+        return not {spec.name for spec in params if whole_name(spec) == name} & set(entries)  # a part of it may move
     if not action.group.orthogonal:
         return False
     entry = entries[name]

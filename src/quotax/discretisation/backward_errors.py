@@ -66,8 +66,8 @@ class ModifiedFlow(Result):
         along = lambda field, v: [sum(sp.diff(e, x) * w for x, w in zip(symbols, v, strict=True)) for e in field]
         c1, c2, c31, c32 = self.coefficients.values()
         total = [c1 * e for e in f]
+        once = along(f, f) if self.order else f
         if self.order >= 1:
-            once = along(f, f)
             total = [a + h * c2 * b for a, b in zip(total, once, strict=True)]
         if self.order >= 2:
             twice = along(f, once)
@@ -141,8 +141,8 @@ def _velocity(loss: Any, constants: tuple[float, ...], order: int, eta: Any, par
     along = lambda v: jax.jvp(f, (params,), (v,))[1]
     start = f(params)
     parts, weights = [start], [c1]
+    once = along(start) if order else start
     if order >= 1:
-        once = along(start)
         parts, weights = [*parts, once], [*weights, eta * c2]
     if order >= 2:
         bent = jax.jvp(lambda p: jax.jvp(f, (p,), (start,))[1], (params,), (start,))[1]
