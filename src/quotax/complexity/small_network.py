@@ -72,7 +72,9 @@ def small_network(architecture: Architecture, sizes: Mapping[str, int], seed: in
         )
     keys = jax.random.split(jax.random.key(seed), 3)
     draw = np.random.default_rng(seed)
-    params = jax.tree.map(lambda a: a + 0.3 * jnp.asarray(draw.standard_normal(a.shape), a.dtype), net.init(keys[0]))
+    trees = architecture.trees
+    arrays = trees.tree(trees.named(net.init(keys[0])))  # a module has other leaves, which are no parameters
+    params = jax.tree.map(lambda a: a + 0.3 * jnp.asarray(draw.standard_normal(a.shape), a.dtype), arrays)
     inputs = tuple(_drawn(spec, sizes, draw) for spec in architecture.inputs)
     shape = jax.eval_shape(net, params, *(jax.ShapeDtypeStruct(a.shape[1:], a.dtype) for a in inputs))
     labels: Any = None
