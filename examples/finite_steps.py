@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import quotax as qx
@@ -149,10 +150,32 @@ def filters(quick: bool) -> list[Row]:
     ridge = np.linalg.solve(X.T @ X / count + alpha * np.eye(64), X.T @ y / count)
     off = np.abs(ridge - qx.filtered(X, y, qx.weight_decay(alpha))).max()
     rows.append(("weight decay: largest error of a weight", 0.0, off))
+    rows += near_a_minimum()
     values = np.logspace(-6, 6, 20001)
     gap = np.abs(qx.flow_until(1.0)(values) - qx.weight_decay(1.0)(values)).max()
     rows.append(("early stopping at t against decay 1/t: largest difference of the filters", 0.20362, gap))
     return show(rows)
+
+
+def near_a_minimum() -> list[Row]:
+    """The same filters at a minimum of a network: modes of the Hessian are learned, the orbit's directions are kept."""
+    net, params, x, y = task()
+    space = qx.quotient(net, MIX, metric="invariant")
+    loss = lambda p: jnp.mean((jax.vmap(lambda row: net(p, row))(x) - y) ** 2)
+    best = qx.gradient_descent().run(loss, params, 0.1, 20_000)
+    found = qx.spectrum(loss, best, k=8, which="top")
+    inner = lambda a, b: float(sum(jnp.vdot(a[name], b[name]) for name in a))
+    along = space.field(best, {"mix": jax.random.normal(jax.random.key(5), (3, 3))})
+    size, eta, steps = 1e-5, 0.1, 30
+    shift = lambda p, *vectors: jax.tree.map(lambda a, *v: a + size * sum(v), p, *vectors)
+    end = qx.gradient_descent().run(loss, shift(best, *found.vectors, along), eta, steps)
+    off = jax.tree.map(lambda a, b: (a - b) / size, end, best)
+    left = np.array([inner(off, mode) for mode in found.vectors])
+    expected = qx.gradient_descent().decay(found.values, eta, steps)
+    return [
+        ("at a minimum of a network: error of what is left of a mode", 0.0, np.abs(left - expected).max()),
+        ("  what is left along the orbit", 1.0, inner(off, along) / inner(along, along)),
+    ]
 
 
 def factorised(depth: int, goal: Any, seen: Any, quick: bool) -> tuple[Any, Any]:
@@ -207,6 +230,65 @@ def completion(quick: bool) -> tuple[list[Row], dict[str, Any]]:
     return show(rows), curves
 
 
+# --- architectures of one linear function
+
+
+def fourier(w: np.ndarray) -> float:
+    """The sum of the sizes of the Fourier coefficients."""
+    return float(np.abs(np.fft.fft(w)).sum() / np.sqrt(len(w)))
+
+
+def least(X: np.ndarray, norm: Any) -> np.ndarray:
+    """The vector of least norm with margin one at all points; the norm is smoothed less and less."""
+    w = np.linalg.lstsq(X, np.ones(len(X)), rcond=None)[0]
+    for smooth in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        inside = {"type": "ineq", "fun": lambda w: X @ w - 1}
+        w = minimize(norm, w, (smooth,), "SLSQP", constraints=inside, options={"maxiter": 1000, "ftol": 1e-13}).x
+    return w
+
+
+def biases(quick: bool) -> list[Row]:
+    """One linear classifier, as a product of matrices and as a convolution: the norms that training makes small.
+
+    Gunasekar and others (2018): fully connected networks of any depth go to the least l2 norm, convolutional ones of
+    depth L and full width to stationary points of the l_{2/L} norm of the Fourier coefficients; of depth 2 that is l1.
+    """
+    print("\n5. five separable points in nine dimensions: which margin is the largest")
+    X, d = np.random.default_rng(0).standard_normal((5, 9)), 9
+    euclidean = least(X, lambda w, smooth: w @ w / 2)
+    sparse = least(X, lambda w, smooth: np.sqrt(np.abs(np.fft.fft(w)) ** 2 + smooth**2).sum())
+    keys = jax.random.split(jax.random.key(0))
+    draw = lambda key, *shape: 0.1 * jax.random.normal(key, shape)
+    nets = {
+        "fully connected": (lambda p: p[1] @ p[0], (draw(keys[0], d, d), draw(keys[1], d))),
+        "convolutional": (
+            lambda p: jnp.fft.ifft(jnp.fft.fft(p[0]) * jnp.fft.fft(p[1])).real,
+            (draw(keys[0], d), draw(keys[1], d)),
+        ),
+    }
+    rows: list[Row] = []
+    for name, (whole, start) in nets.items():
+
+        @jax.jit
+        def run(p: Any, whole: Any = whole) -> Any:
+            # The logarithm of the loss has the same path, without its exponentially long times.
+            loss = lambda p: jax.nn.logsumexp(-jnp.asarray(X) @ whole(p))
+
+            def step(_: Any, p: Any) -> Any:
+                size = jnp.maximum(sum(jnp.sum(a**2) for a in p), 1e-3)
+                return jax.tree.map(lambda a, g: a - 0.05 * g / size, p, jax.grad(loss)(p))
+
+            return jax.lax.fori_loop(0, 40_000 if quick else 400_000, step, p)
+
+        w = np.asarray(whole(run(start)))
+        w = w / (X @ w).min()
+        l2 = float(np.linalg.norm(w) / np.linalg.norm(euclidean))
+        predicted = (1.0, NOTHING) if name == "fully connected" else (NOTHING, 1.0)
+        rows.append((f"{name}: l2 norm over the least", predicted[0], l2))
+        rows.append((f"{name}: Fourier l1 norm over the least", predicted[1], fourier(w) / fourier(sparse)))
+    return show(rows)
+
+
 def figure(steps: dict[str, Any], charges: dict[str, Any], ranks: dict[str, Any], folder: Path) -> None:
     import matplotlib
 
@@ -243,8 +325,9 @@ def main(arguments: list[str] | None = None) -> list[Row]:
         second, charges = broken(options.quick)
         third = filters(options.quick)
         fourth, ranks = completion(options.quick)
+        fifth = biases(options.quick)
     figure(steps, charges, ranks, options.figures)
-    return [*first, *second, *third, *fourth]
+    return [*first, *second, *third, *fourth, *fifth]
 
 
 if __name__ == "__main__":
