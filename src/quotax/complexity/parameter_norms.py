@@ -182,14 +182,14 @@ def _path_norm(power: int) -> Measure:
         return Estimated(float(path_power(subject.net, subject.params, ones, power)) ** (1 / power))
 
     def routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
-        def paths(params: Any, *, sizes: Any) -> Any:
-            ones = tuple(jnp.ones(spec.shape(sizes)) for spec in model.inputs)
+        def paths(params: Any, *inputs: Any, sizes: Any) -> Any:
+            ones = tuple(map(jnp.ones_like, inputs))
             net = lambda p, *x: model.call(nest(model.trees.named(p)), *x, sizes=sizes)
             found = path_power(net, params, ones, power)
             return found if power == 1 else jnp.sqrt(found)
 
         lemma = "the sum over paths is the network's output at positive weights and ones"
-        return [Route(lemma, (Claim("params", paths),), exact=True)]
+        return [Route(lemma, (Claim("inputs", paths),), exact=True)]
 
     name = "path norm" if power == 1 else "path norm (squares)"
     formula = "sum over paths of prod |w|" if power == 1 else "(sum over paths of prod w^2)^{1/2}"
