@@ -118,7 +118,10 @@ QUOTIENT_TRACE = Measure(
     "quotient Hessian trace", "tr H on the horizontal space, in an invariant metric", "quotax",
     ("inputs", "labels", "space"), lambda subject: _on_quotient(subject),
     lambda model, small: [
-        Route(f"of the quotient by this family, {ISOMETRY}", (Claim("model"), Claim("metric", "invariant")))
+        Route(
+            "isometries that keep the loss keep its Riemannian Hessian, in the quotient by this family",
+            (Claim("model"), Claim("isometry", "invariant")),
+        )
     ],
 )  # fmt: skip
 

@@ -194,7 +194,7 @@ def _claimed(claim: Claim, architecture: Architecture, symmetry: Symmetry, setti
         if claim.kind == "metric" and not action.affine:
             said = f"{symmetry.name} moves lines to lines"
             return Certificate(said, "undecided", "no width", residual="its formula is not affine in the parameters")
-        if claim.kind == "metric":
+        if claim.kind in ("metric", "isometry"):
             asked = settings if name == "euclidean" or callable(claim.function) else {}
             return verify_metric(architecture, symmetry, claim.function, **asked)
         return verify_invariant(architecture, symmetry, claim.function, inputs=claim.kind == "inputs", **settings)

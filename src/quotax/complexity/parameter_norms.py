@@ -28,6 +28,8 @@ from quotax.declare import Architecture
 from quotax.errors import ComplexityError
 from quotax.trees import nest
 
+SMALL = 300
+"""Matrices of at most so many rows or columns are decomposed themselves."""
 ITSELF = "it is this function of the parameters"
 
 
@@ -79,8 +81,13 @@ def matrices(subject: MeasuredNetwork) -> tuple[Chain, list[np.ndarray]]:
 
 
 def spectral(matrix: np.ndarray) -> float:
-    """The largest singular value."""
-    return float(np.linalg.norm(matrix, 2))
+    """The largest singular value; of a large matrix by its Gram matrix, which loses no digit of the largest."""
+    if min(matrix.shape) <= SMALL:
+        return float(np.linalg.norm(matrix, 2))
+    from scipy.linalg import eigh
+
+    gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+    return float(eigh(gram, eigvals_only=True, subset_by_index=[len(gram) - 1] * 2)[0]) ** 0.5
 
 
 def rows(matrix: np.ndarray) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["params", "inputs", "metric", "model", "turns"]
+Kind = Literal["params", "inputs", "metric", "isometry", "model", "turns"]
 
 
 class Estimated(NamedTuple):
@@ -20,8 +20,9 @@ class Claim:
     """What is proved of one symmetry.
 
     `"params"`: `function(params)` is invariant; `"inputs"`: `function(params, *inputs)` is, for every input;
-    `"metric"`: the action is by isometries of a metric, and affine; `"model"`: the network's outputs are invariant;
-    `"turns"`: the array of this name is multiplied by orthogonal matrices along its axes, and nothing else.
+    `"metric"`: the action is by isometries of a metric, and affine; `"isometry"`: it is by isometries; `"model"`: the
+    network's outputs are invariant; `"turns"`: the array of this name is multiplied by orthogonal matrices along its
+    axes, and nothing else.
     """
 
     kind: Kind
