@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
+    from quotax.citing import cite
+    from quotax.complexity import (
         ComplexityTable,
         InvarianceTable,
         MarginBound,
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
         pac_bayes,
         relative_flatness,
     )
-    from quotax.citing import cite
-    from quotax.complexity import (
     from quotax.data_symmetry import EquivariantMaps, Representation, equivariant_maps
     from quotax.declare import (
         Architecture,
@@ -145,19 +145,19 @@ _NAMES = {
 _ROOM = {name: room for room, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "ChargeRates",
-    "ComplexityError",
-    "ComplexityTable",
-    "DiscretisationError",
     "GL",
     "Architecture",
     "ArchitectureError",
     "Audit",
     "Brought",
     "Certificate",
+    "ChargeRates",
+    "ComplexityError",
+    "ComplexityTable",
     "ComplexScaling",
     "ConvergenceError",
     "Diagonal",
+    "DiscretisationError",
     "DomainError",
     "EquivariantMaps",
     "FixingCentred",
