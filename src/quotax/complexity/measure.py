@@ -134,6 +134,8 @@ class Measure(Result):
             here = small.at(jax.tree.map(functools.partial(jnp.multiply, grown), small.params))
             element = family.group.random(key, family.sizes, scale)
             there = here.at(moved(architecture, family, here.params, element))
+            if all(np.array_equal(a, there.arrays[name]) for name, a in here.arrays.items()):
+                continue  # at these sizes the group moves nothing
             before = self.value(here)
             if (scale > SCALES[0] and not before.doubt) or ROUNDED[0] < _apart(here, there) < ROUNDED[1]:
                 continue
@@ -158,7 +160,9 @@ class Measure(Result):
                 step = f"at {sizes_text(sizes)} it is {before.value:.6g}, and {after.value:.6g} after the action"
                 return Certificate(claim, "refuted", f"a point at {sizes_text(sizes)}", (step,), witness=witness)
         held = f"at {values} random elements it held numerically, to {worst:.1e} of its value: no proof"
-        if worst > TOLERANCE:
+        if not values:
+            held = f"at {sizes_text(sizes)} no element that was drawn shows anything: it moves nothing, or rounds"
+        elif worst > TOLERANCE:
             held = (
                 f"at {values} random elements it differs by up to {worst:.1e} of its value, which sampling may explain"
             )
