@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import sympy as sp
-
-from quotax.artifacts import ArraySpec, Certificate, sizes_text
+from quotax.artifacts import ArraySpec, Certificate, Trace, sizes_text
 from quotax.certify import (
     Coverage,
     certify,
@@ -26,8 +24,8 @@ from quotax.certify import (
     recalled,
 )
 from quotax.certify import coverage as coverage_of
+from quotax.certify.claims.vector_field import prove_flat
 from quotax.certify.every_width.scope import EVERY_WIDTH
-from quotax.certify.identities.equality import prove_equal
 from quotax.declare import Architecture, ModelFile, Network
 from quotax.declare.model_file import read, write
 from quotax.derive import SymmetryGroup, completed
@@ -358,7 +356,7 @@ def derive(
     return derive_symmetries(
         architecture,
         prove,
-        _prove_zero,
+        _prove_field,
         prove_alike=alike,
         ansatz=ansatz,
         declared=tuple(declared),
@@ -452,20 +450,15 @@ def load_symmetries(path: str | os.PathLike[str], model: Architecture | Network)
         raise SymmetryError(f"`load_symmetries({where!r}, ...)`: {error.strerror or error}.") from None
     except ValueError as error:
         raise SymmetryError(f"`load_symmetries({where!r}, ...)`: it is not JSON: {error}.") from None
-    return load_group(data, model, recalled, _prove_zero, functools.partial(_told, Teller(None)), where)
+    return load_group(data, model, recalled, _prove_field, functools.partial(_told, Teller(None)), where)
 
 
 def _told(tell: Teller, line: str) -> None:
     tell(lambda seconds: line if tell.progress else f"derive: {line}")
 
 
-def _prove_zero(expressions: Sequence[sp.Expr], left: float) -> bool:
-    return bool(prove_equal(expressions, [_nothing(e) for e in expressions], min(_PROOF, left)))
-
-
-def _nothing(expression: sp.Expr) -> sp.Expr:
-    """Zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it."""
-    return sp.Mul(sp.S.Zero, expression, evaluate=False)
+def _prove_field(trace: Trace, field: Callable[[Any], Any], left: float) -> tuple[str, ...] | None:
+    return prove_flat(trace, field, min(_PROOF, left))
 
 
 def quotient(

@@ -237,7 +237,7 @@ def test_a_field_that_was_not_proved_is_kept_among_the_unproved(eps):
     def model(p, x):
         return (p["a"] ** 2 + p["b"] ** 2) * rms_norm(p["W"] @ x, eps=eps)
 
-    found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda expressions, seconds: False)
+    found = derive(model, lambda symmetry: qx.verify(model, symmetry), lambda trace, field, seconds: None)
     assert not found.unnamed
     ((field, certificate),) = [(f, c) for f, c in found.unproved if isinstance(f, FieldFamily)]
     assert certificate.status == "undecided"
@@ -253,5 +253,5 @@ def test_an_undecided_permutation_is_kept_among_the_unproved():
     from quotax.derive.derivation import derive
 
     model = two_layer(jnp.tanh)
-    found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda expressions, seconds: False)
+    found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda trace, field, seconds: None)
     assert {s.name for s, _ in found.unproved} == {"permute h", "flip h"}

@@ -47,13 +47,13 @@ def test_what_the_model_is_too_large_for_is_said():
     ansatz = qx.derive(hyperbolic, "quadratic").unsearched
     assert ansatz == ("fields of the quadratic ansatz (too many at fixed sizes: 2,600 unknown coefficients at most)",)
 
-    @qx.architecture(params={"w": "27*27"}, inputs={"x": "27*27"})
+    @qx.architecture(params={"w": "51*51"}, inputs={"x": "51*51"})
     def large(p, x):
         return p["w"] @ x
 
     found = qx.derive(large)
-    assert found.unsearched == ("fields of the affine ansatz (729 parameters at fixed sizes, and 700 at most)",)
-    assert "and 700 at most" in str(found).replace("\n  ", " ")
+    assert found.unsearched == ("fields of the affine ansatz (2601 parameters at fixed sizes, and 2,500 at most)",)
+    assert "and 2,500 at most" in str(found).replace("\n  ", " ")
 
 
 def test_pairs_are_found_although_an_odd_size_happens_to_run():

@@ -13,7 +13,7 @@ from quotax.derive.candidates.continuous import FoundFamilies, sample, search
 from quotax.derive.candidates.kernel_shifts import kernels, search_kernels
 from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz, ansatz_fields
-from quotax.derive.candidates.unnamed import Leftover, ProveZero, leftover
+from quotax.derive.candidates.unnamed import LOOKED_AT, Leftover, ProveField, leftover, parameters, remainder
 from quotax.derive.depth.repetition import KEPT
 from quotax.derive.depth.restating import ProveAlike, Statements, restricted
 from quotax.derive.depth.shallow_model import shallow
@@ -27,8 +27,6 @@ from quotax.symmetry import Action, Symmetry
 from quotax.telling import Budget
 from quotax.threads import one_thread
 
-SMALL = 700
-"""With more parameters than this, what the families leave is not looked for with a general ansatz."""
 KERNELS = 150
 """With more parameters than this, at small sizes at which there are kernels, shifts into them are not looked for."""
 
@@ -37,7 +35,7 @@ KERNELS = 150
 def derive(
     model: Model,
     prove: Callable[[Symmetry], Certificate],
-    prove_zero: ProveZero,
+    prove_field: ProveField,
     *,
     prove_alike: ProveAlike = lambda proved, claims: [None for _ in claims],
     ansatz: Ansatz = "affine",
@@ -50,8 +48,8 @@ def derive(
 ) -> SymmetryGroup:
     """The proved symmetries of a model that `declared` does not explain.
 
-    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_zero` on the
-    derivative of the outputs along fields without one. `own` are sizes that the model is known to accept. Of blocks
+    `prove` decides on finite actions, `prove_alike` on those that are like one that is proved, `prove_field` on fields
+    without one. `own` are sizes that the model is known to accept. Of blocks
     that repeat a few are searched: what is found is stated of all of them, and proved of the whole model. What the
     budget left no time for, and what the model is too large for, is in `found.unsearched`.
     """
@@ -84,13 +82,13 @@ def derive(
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
-    more = functools.partial(_more, model, actions, ansatz, prove_zero, progress)
+    more = functools.partial(_more, model, actions, ansatz, prove_field, progress)
     left = more(widths[0] if sizes else with_few_outputs(model, widths[0]), budget) if surplus else Leftover()
     return SymmetryGroup(
         model,
         tuple(found.proved),
         tuple(flips.proved),
-        () if left.proved is None else (left.proved,),
+        left.proved,
         (*found.unproved, *flips.unproved, *((f, f.certificate) for f in left.unproved)),
         tuple(declared),
         tuple(widths),
@@ -111,7 +109,7 @@ def _hidden(
     """Shifts into kernels, where there are flat directions at sizes at which there are kernels."""
     named = [s.bind(model.params) for s in known if s.group.continuous and _acts(s, sizes)]
     _, orbit = dimensions(named, model.params, sizes)
-    total = _numbers(model, sizes)
+    total = parameters(model, sizes)
     rank = jacobian_rank(model.trace(sizes), total, orbit).rank
     if rank is not None and total - rank <= orbit:
         return FoundFamilies()
@@ -121,7 +119,7 @@ def _hidden(
 def _thin(model: Model, known: Sequence[Symmetry], widths: Iterable[Sizes]) -> Sizes | None:
     """The first of these sizes at which an array has a kernel that something may be written into, if it is accepted."""
     for sizes in widths:
-        if _numbers(model, sizes) <= KERNELS and kernels(model.params, sizes, known):
+        if parameters(model, sizes) <= KERNELS and kernels(model.params, sizes, known):
             try:
                 model.trace(sizes)
             except ArchitectureError:
@@ -143,12 +141,12 @@ def _more(
     model: Model,
     actions: Sequence[Action],
     ansatz: Ansatz,
-    prove_zero: ProveZero,
+    prove_field: ProveField,
     progress: Callable[[str], None],
     at: Mapping[str, int],
     budget: Budget,
 ) -> Leftover:
-    return leftover(model, actions, at, ansatz, prove_zero, progress, budget)
+    return leftover(model, actions, at, ansatz, prove_field, progress, budget)
 
 
 def _later(more: Callable[[Mapping[str, int], Budget], Leftover], seconds: float, at: Mapping[str, int]) -> Leftover:
@@ -157,14 +155,14 @@ def _later(more: Callable[[Mapping[str, int], Budget], Leftover], seconds: float
 
 
 def load(
-    data: Any, model: Model, recall: Recall, prove_zero: ProveZero, progress: Callable[[str], None], where: str
+    data: Any, model: Model, recall: Recall, prove_field: ProveField, progress: Callable[[str], None], where: str
 ) -> SymmetryGroup:
     """The group that `to_dict` wrote, as if it had been derived here; its certificates are to be checked again."""
 
     def more(group: SymmetryGroup) -> Callable[[Mapping[str, int]], Leftover]:
         own: Any = group.ansatz
         return functools.partial(
-            _later, functools.partial(_more, model, group.actions, own, prove_zero, progress), _SECONDS
+            _later, functools.partial(_more, model, group.actions, own, prove_field, progress), _SECONDS
         )
 
     return from_data(data, model, recall, more, where)
@@ -176,18 +174,19 @@ _SECONDS = 60.0
 
 def _surplus(
     model: Model,
-    actions: Sequence,
+    actions: Sequence[Action],
     sizes: Mapping[str, int],
     ansatz: Ansatz,
     progress: Callable[[str], None],
     budget: Budget,
 ) -> bool:
-    """Whether there may be flat directions beside the orbits at this size, and the ansatz is to be tried."""
-    total = _numbers(model, sizes)
-    if total > SMALL:
-        budget.refuse(ansatz_fields(ansatz), f"{total} parameters at {sizes_text(sizes)}, and {SMALL} at most")
+    """Whether something is flat beside the orbits at this size, or may be: every field of an ansatz would be."""
+    total = parameters(model, sizes)
+    if total > LOOKED_AT:
+        budget.refuse(ansatz_fields(ansatz), f"{total} parameters at {sizes_text(sizes)}, and {LOOKED_AT:,} at most")
         return False
     progress(f"auditing {total} parameters")
-    _, orbit = dimensions(actions, model.params, sizes)
-    rank = jacobian_rank(model.trace(sizes), total, orbit).rank
-    return rank is None or total - rank > orbit
+    rest = remainder(model, actions, sizes, budget)
+    if rest is None:
+        budget.undone.append(ansatz_fields(ansatz))
+    return rest is not None and rest.count() > 0

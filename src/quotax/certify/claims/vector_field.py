@@ -9,22 +9,26 @@ size of the terms, and is the derivative along `+-xi`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy as sp
 
 from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
 from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.counterexample import MARGIN, TOLERANCE, numbers_at, precision_notes, random_point, uncertainty
-from quotax.certify.every_width.proving import read_plain
+from quotax.certify.every_width.proving import read_plain, zero_as_written
 from quotax.certify.identities.equality import prove_equal
 from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError, SymmetryError
-from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.interpret import SYMBOLIC, evaluate, symbolic_outputs, symbols_for
 from quotax.interpret.reals import real_function
+from quotax.interpret.symbolic.entries import OutOfTime, until
+from quotax.jaxprs import needed
 from quotax.parts import tree
 
 POINTS = 6
@@ -68,6 +72,48 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
             claim, "proved", scope, ("the derivative along the field is 0 identically",), (*assumptions, note)
         )
     return Certificate(claim, "undecided", "no width", residual=why)
+
+
+def prove_flat(
+    trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]], seconds: float
+) -> tuple[str, ...] | None:
+    """How it is proved that outputs do not change along a field of arrays by name, at the sizes of a trace, or None.
+
+    First the derivative is written out as polynomials of tensors; where that is not zero term by term, entry by entry
+    in exact arithmetic, wherever it is defined. Nothing is differentiated but the program, so that the number of the
+    field's components hardly matters.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        along = velocity_trace(trace, field)
+        zero, steps, _, _ = zero_as_written(along)
+        if zero:
+            return steps
+        with until(deadline):
+            outputs, _ = symbolic_outputs(along)
+    except (QuotaxError, OutOfTime):
+        return None
+    entries = [e for out in outputs for e in out.reshape(-1)]
+    # zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it
+    nothing = [sp.Mul(sp.S.Zero, e, evaluate=False) for e in entries]
+    verdict = prove_equal(entries, nothing, max(deadline - time.monotonic(), 0.0))
+    return ("the derivative along the field is 0 identically",) if verdict else None
+
+
+def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Trace:
+    """`D f . xi` at the sizes of a trace: of the same arrays, with as many outputs."""
+    function, count = real_function(trace.jaxpr), len(trace.params)
+    shapes = [spec.shape(trace.sizes) for spec in trace.params]
+
+    def along(*arrays: Any) -> list[Any]:
+        params, inputs = arrays[:count], arrays[count:]
+        moved = field({spec.name: a for spec, a in zip(trace.params, params, strict=True)})
+        tangent = [jnp.reshape(moved[s.name], shape) for s, shape in zip(trace.params, shapes, strict=True)]
+        return _derivative(lambda p: function(*p, *inputs), list(params), tangent)[1]
+
+    with jax.enable_x64(True):
+        closed = jax.make_jaxpr(along)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in trace.jaxpr.in_avals))
+    return Trace(needed(closed), trace.params, trace.inputs, trace.sizes, trace.out_tree)
 
 
 def velocity_model(model: Model, forward: Callable[..., Any], field: Callable[[Any], Any]) -> FunctionModel:

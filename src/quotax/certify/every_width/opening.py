@@ -66,6 +66,11 @@ def written_out(model: Model, axes: Mapping[str, int | str]) -> Opening | str:
         return f"the model cannot be traced with sizes that stay symbols ({error})"
     except (ArchitectureError, ZeroDivisionError) as error:
         return str(error)
+    return trace_written_out(trace, axes)
+
+
+def trace_written_out(trace: OpenTrace | Trace, axes: Mapping[str, int | str]) -> Opening | str:
+    """A trace at these sizes, or why it cannot be written out."""
     try:
         sheet, writer = write_sheet(trace)
     except (NoLaw, QuotaxError, TooLarge) as error:

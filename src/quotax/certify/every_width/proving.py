@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quotax.artifacts import Model, settled, sizes_text
+from quotax.artifacts import Model, Trace, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
 from quotax.certify.every_width.likeness import carried
-from quotax.certify.every_width.opening import Opening, opened, written_out
+from quotax.certify.every_width.opening import Opening, opened, trace_written_out, written_out
 from quotax.certify.every_width.opening_sizes import begins, openings, singles
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
 from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
@@ -257,8 +257,16 @@ def _residual(found: FoundSteps, names: Any) -> str:
 def read_plain(model: Model) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
     """Whether every output is zero for every width: (zero, steps, assumptions, why not)."""
     opening = opened(model, settled({a: a for a in model.axis_names}, model.fixed))
-    if isinstance(opening, str):
-        return False, (), (), opening
+    return (False, (), (), opening) if isinstance(opening, str) else _zero(opening)
+
+
+def zero_as_written(trace: Trace) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
+    """As `read_plain`, at the sizes of a trace."""
+    opening = trace_written_out(trace, trace.sizes)
+    return (False, (), (), opening) if isinstance(opening, str) else _zero(opening)
+
+
+def _zero(opening: Opening) -> tuple[bool, tuple[str, ...], tuple[str, ...], str]:
     if opening.sheet.guards or opening.conditions:
         return False, (), (), "the model chooses by a value, or by a size"
     proof = Proof(opening.sheet, Element("positive", (), None), prove)

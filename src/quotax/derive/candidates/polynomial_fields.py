@@ -8,18 +8,29 @@ new direction at a generic point.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import sympy as sp
 
-from quotax.artifacts import Trace
+from quotax.artifacts import ArraySpec, Trace
+from quotax.derive.candidates.field_pieces import (
+    Arrays,
+    Constants,
+    Contraction,
+    Matrix,
+    Piece,
+    Polynomials,
+    function_of,
+)
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.interpret.jets.residues import PRIME
+from quotax.telling import Budget
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 
@@ -44,6 +55,12 @@ class Unknowns:
     monomial: np.ndarray
     monomials: tuple[Monomial, ...]
     count: int
+    pieces: tuple[tuple[int, Piece], ...]
+    """How they act, each with the first of its unknowns."""
+
+    def function(self, numbers: Sequence[Fraction], trace: Trace) -> Callable[[Arrays], dict[str, Any]] | None:
+        """The field with these numbers as a function of arrays by name; None where it cannot be said exactly."""
+        return function_of(self.pieces, self.count, numbers, {s.name: s.shape(trace.sizes) for s in trace.params})
 
     def values(self, theta: np.ndarray) -> np.ndarray:
         """All monomials at points `(samples, parameters)`."""
@@ -71,48 +88,80 @@ class Unknowns:
         return out % PRIME
 
 
-def unknowns(trace: Trace, ansatz: Ansatz) -> Unknowns | None:
-    """All fields of the degree if they are few enough, otherwise matrices on axes; None when both are too many."""
-    total = sum(int(np.prod(spec.shape(trace.sizes), dtype=np.int64)) for spec in trace.params)
+def bases(trace: Trace, ansatz: Ansatz, moved: Collection[str] | None = None) -> dict[str, Unknowns]:
+    """What is solved for, one after the other, by a word: matrices on axes, then all fields of the degree.
+
+    Each is left out where it is too large. Of fields that move some parameters alone, those are all; what is added to
+    them along an axis may be made of others.
+    """
+    specs = [spec for spec in trace.params if moved is None or spec.name in moved]
+    constants = ansatz != "linear"
+    axes = _by_axis(trace, specs, trace.params, constants) or _by_axis(trace, specs, specs, constants)
+    every = _by_entry(trace, ansatz, specs)
+    return {word: basis for word, basis in (("axes", axes), ("entries", every)) if basis is not None}
+
+
+def complete(ansatz: Ansatz, found: Mapping[str, Unknowns]) -> bool:
+    """Whether the bases are all that the ansatz asks for: matrices on axes are enough for those of one degree."""
+    return "entries" in found or ("axes" in found and ansatz not in ("quadratic", "full"))
+
+
+def _by_entry(trace: Trace, ansatz: Ansatz, specs: Sequence[ArraySpec]) -> Unknowns | None:
+    """Every entry moved by every monomial."""
+    entries = _entries(trace)
+    own = np.concatenate([entries[spec.name].ravel() for spec in specs])
     degrees = {"linear": (1,), "affine": (0, 1), "full": (0, 1), "quadratic": (0, 1, 2)}[ansatz]
-    monomials = [m for k in degrees for m in itertools.combinations_with_replacement(range(total), k)]
-    if total * len(monomials) <= UNKNOWNS:
-        target, monomial = (a.ravel() for a in np.meshgrid(np.arange(total), np.arange(len(monomials)), indexing="ij"))
-        return Unknowns(np.arange(len(target)), target, monomial, tuple(monomials), len(target))
-    if ansatz in ("quadratic", "full"):
+    count = len(own) * sum(math.comb(len(own) + k - 1, k) for k in degrees)
+    if count > UNKNOWNS:
         return None
-    return _by_axis(trace, constants=ansatz == "affine")
+    monomials = [m for k in degrees for m in itertools.combinations_with_replacement(own.tolist(), k)]
+    target, monomial = (a.ravel() for a in np.meshgrid(own, np.arange(len(monomials)), indexing="ij"))
+    shapes = tuple((spec.name, spec.split_shape(trace.sizes)) for spec in specs)
+    every = Polynomials(shapes, {name: int(at.flat[0]) for name, at in entries.items()}, tuple(monomials))
+    return Unknowns(np.arange(count), target, monomial, tuple(monomials), count, ((0, every),))
 
 
-def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
-    """A matrix on every axis of every parameter; constants; parameters contracted with a vector into others."""
-    pairs: list[list[tuple[int, Monomial]]] = []
-    start, entries = 0, {}
+def _entries(trace: Trace) -> dict[str, np.ndarray]:
+    """The places of all entries in a flat vector, by parameter."""
+    out, start = {}, 0
     for spec in trace.params:
         shape = spec.split_shape(trace.sizes)
-        entries[spec.name] = np.arange(start, start + int(np.prod(shape, dtype=np.int64))).reshape(shape)
-        start += entries[spec.name].size
-    for array in entries.values():
+        out[spec.name] = np.arange(start, start + math.prod(shape)).reshape(shape)
+        start += out[spec.name].size
+    return out
+
+
+def _by_axis(
+    trace: Trace, specs: Sequence[ArraySpec], sources: Sequence[ArraySpec], constants: bool
+) -> Unknowns | None:
+    """A matrix on every axis of every parameter; constants; parameters contracted with a vector into others."""
+    pairs: list[list[tuple[int, Monomial]]] = []
+    pieces: list[tuple[int, Piece]] = []
+    entries = _entries(trace)
+    for spec in specs:
+        array = entries[spec.name]
         axes = range(array.ndim)
         groups = [(a,) for a in axes]
         groups += [
             p for p in itertools.combinations(axes, 2) if array.ndim > 2 and array.shape[p[0]] * array.shape[p[1]] <= 9
         ]
         for group in groups or [()]:
-            rows = np.moveaxis(array, group, range(len(group))).reshape(
-                int(np.prod([array.shape[a] for a in group], dtype=np.int64)), -1
-            )
+            size = math.prod(array.shape[a] for a in group)
+            rows = np.moveaxis(array, group, range(len(group))).reshape(size, -1)
+            pieces.append((len(pairs), Matrix(spec.name, array.shape, group)))
             for i, j in itertools.product(range(len(rows)), repeat=2):
                 pairs.append([(int(t), (int(s),)) for t, s in zip(rows[i], rows[j], strict=True)])
         if constants:
+            pieces.append((len(pairs), Constants(spec.name, array.shape)))
             pairs += [[(int(t), ())] for t in array.ravel()]
-    own = {spec.name: spec.factors for spec in trace.params}
-    for target, source in itertools.permutations(own, 2):
-        rest = [k for k, f in enumerate(own[source]) if f not in own[target]]
-        kept = [k for k in range(len(own[source])) if k not in rest]
-        if rest and sorted(map(str, own[target])) == sorted(str(own[source][k]) for k in kept):
-            order = [own[source].index(f) for f in own[target]]
+    for one, other in itertools.product(specs, sources):
+        target, source = one.name, other.name
+        rest = [k for k, f in enumerate(other.factors) if f not in one.factors]
+        kept = [k for k in range(len(other.factors)) if k not in rest]
+        if target != source and rest and sorted(map(str, one.factors)) == sorted(str(other.factors[k]) for k in kept):
+            order = [other.factors.index(f) for f in one.factors]
             columns = entries[source].transpose(*order, *rest).reshape(entries[target].size, -1)
+            pieces.append((len(pairs), Contraction(target, source, entries[source].shape, tuple(order), tuple(rest))))
             for column in columns.T:
                 pairs.append([(int(t), (int(s),)) for t, s in zip(entries[target].ravel(), column, strict=True)])
     if len(pairs) > UNKNOWNS:
@@ -120,20 +169,27 @@ def _by_axis(trace: Trace, constants: bool) -> Unknowns | None:
     table: dict[Monomial, int] = {}
     flat = [(k, t, table.setdefault(m, len(table))) for k, pair in enumerate(pairs) for t, m in pair]
     owner, target_, monomial = (np.array(column, np.int64) for column in zip(*flat, strict=True))
-    return Unknowns(owner, target_, monomial, tuple(table), len(pairs))
+    return Unknowns(owner, target_, monomial, tuple(table), len(pairs), tuple(pieces))
 
 
-def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator) -> np.ndarray:
-    """Coefficients of all fields that leave the model unchanged; fresh batches are drawn until they change nothing."""
+def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator, budget: Budget) -> np.ndarray | None:
+    """Coefficients of all fields that leave the model unchanged; fresh batches are drawn until they change nothing.
+
+    None where the budget does not allow for that.
+    """
     stream = batches(trace, rng, 8)
     kept, rows = [], 0
     while rows < basis.count + 20:
+        if not budget.left:
+            return None
         piece = basis.equations(next(stream))
         kept.append(piece)
         rows += len(piece)
     solutions = modular.nullspace(np.concatenate(kept))
     quiet = 0
     while quiet < 3 and len(solutions):
+        if not budget.left:
+            return None
         residual = modular.product(basis.equations(next(stream)), solutions.T)
         if residual.any():
             solutions = modular.echelon(modular.product(modular.nullspace(residual), solutions))

@@ -13,12 +13,11 @@ from quotax.artifacts import Model, Trace
 from quotax.derive.candidates.unnamed import Leftover
 from quotax.derive.found.array_kernels import explained
 from quotax.derive.found.dimensions import axis_symbol
+from quotax.derive.points.exact_jacobian import exact_jacobian
 from quotax.derive.points.float_model import GAP, MOST_POINTS, FloatModel, Rank, counted
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions, fields_at
 from quotax.derive.points.where_defined import ANYWHERE
-from quotax.derive.sampling import modular
-from quotax.derive.sampling.batches import batches
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.presenting import Result
 from quotax.symmetry import Action
@@ -124,7 +123,7 @@ def audit(
     total = sum(int(np.prod(s.shape(sizes), dtype=np.int64)) for s in model.params)
     if total > LARGEST and formulas is not None:
         return large(model, actions, sizes, total, formulas)
-    unnamed = () if left is None or left.proved is None else (left.proved.at,)
+    unnamed = () if left is None else tuple(family.at for family in left.proved)
     algebra, orbit = dimensions(actions, model.params, sizes, unnamed)
     seen = jacobian_rank(trace, total, orbit)
     if seen.rank is not None and FloatModel(trace).valued is None:
@@ -192,9 +191,11 @@ def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> S
     rng = np.random.default_rng(seed)
     left, exact = total - orbit, None
     try:
-        exact, moving, opaque = exact_rank(trace, total, rng)
-        if not opaque and exact <= left:
-            return Seen(exact, "exact, modulo a prime", _inert(trace, moving))
+        jacobian = exact_jacobian(trace, rng)
+        assert jacobian is not None  # no budget
+        exact = jacobian.rank
+        if not jacobian.opaque and exact <= left:
+            return Seen(exact, "exact, modulo a prime", _inert(trace, jacobian.moving))
     except UnsupportedPrimitiveError:
         pass
     # Signs that are drawn one by one allow every pattern: what they reach bounds what any point reaches.
@@ -232,28 +233,6 @@ def _inert(trace: Trace, moving: np.ndarray) -> tuple[str, ...]:
     ends = np.cumsum([int(np.prod(spec.shape(trace.sizes), dtype=np.int64)) for spec in trace.params])
     parts = zip(trace.params, np.split(moving, ends[:-1]), strict=True)
     return tuple(spec.name for spec, part in parts if not part.any())
-
-
-def exact_rank(trace: Trace, total: int, rng: np.random.Generator) -> tuple[int, np.ndarray, bool]:
-    """The rank at one random point over many inputs, the columns that are not zero, and whether a sign was drawn."""
-    discrete = any(spec.discrete for spec in trace.inputs)
-    stream = batches(trace, rng, 1 if discrete and all(s.discrete for s in trace.inputs) else 16, one_point=True)
-    rows = np.zeros((0, total), np.int64)
-    opaque, quiet, best = False, 0, -1
-    pending: list[np.ndarray] = []
-    while quiet < (6 if discrete else 2):
-        batch = next(stream)
-        opaque = opaque or batch.opaque
-        pending.append(batch.dense())
-        if sum(map(len, pending)) < max(total // 4, 40):
-            continue
-        rows = modular.echelon(np.concatenate([rows, modular.squeezed(np.concatenate(pending))]))
-        pending = []
-        quiet = quiet + 1 if len(rows) == best else 0
-        best = len(rows)
-        if best == total:
-            break
-    return best, np.asarray(rows.any(axis=0)), opaque
 
 
 def surplus_directions(

@@ -173,8 +173,7 @@ class SymmetryGroup(Result):
         """The vector fields of all families at these sizes: `{entry: expression}` for each basis element."""
         checked = self._sizes("generators", sizes)
         fields = [f for s in self.families for f in family_fields(s.bind(self.model.params), self.model, checked)]
-        left = self._left(checked).proved
-        return fields + (list(left.fields) if left is not None else [])
+        return fields + [f for family in self._left(checked).proved for f in family.fields]
 
     def structure(self, **sizes: int) -> Structure:
         """The Lie algebra of `generators(**sizes)`: closure, structure constants, centre, radical, all exact."""
@@ -217,10 +216,10 @@ class SymmetryGroup(Result):
 
     def _left(self, sizes: Mapping[str, int]) -> Leftover:
         """The fields without a family at these sizes, looked for where there are such fields at the sizes sampled."""
-        here = [f for f in self.unnamed if dict(f.sizes) == dict(sizes)]
-        others = [f for f, _ in self.unproved if isinstance(f, FieldFamily) and dict(f.sizes) == dict(sizes)]
+        here = tuple(f for f in self.unnamed if dict(f.sizes) == dict(sizes))
+        others = tuple(f for f, _ in self.unproved if isinstance(f, FieldFamily) and dict(f.sizes) == dict(sizes))
         if here or others:
-            return Leftover(here[0] if here else None, tuple(others))
+            return Leftover(here, others)
         return self.more(sizes) if self.unnamed else Leftover()
 
     def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
