@@ -37,7 +37,7 @@ from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable, 
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
 from quotax.symmetry import Action, Family, Symmetry
-from quotax.telling import Budget, Teller
+from quotax.telling import Budget, OutOfTime, Teller, until
 from quotax.threads import one_thread
 from quotax.trees import NESTED, named, nest
 
@@ -339,8 +339,11 @@ def derive(
         action = symmetry.bind(architecture.params)
         decide = functools.partial(certify, architecture, action, seed=seed, reasons=False)
         try:
-            made = decide(budget_seconds=seconds())
-            return _at_home(architecture, action, made, seed=seed, reasons=False, budget_seconds=seconds())
+            with until(budget.end):
+                made = decide(budget_seconds=seconds())
+                return _at_home(architecture, action, made, seed=seed, reasons=False, budget_seconds=seconds())
+        except OutOfTime:
+            return _out_of_time(symmetry, budget)
         except ArchitectureError:
             if own is None:
                 raise
@@ -349,9 +352,13 @@ def derive(
 
     def alike(proved: Certificate, claims: Sequence[tuple[Symmetry, Mapping[str, str]]]) -> list[Certificate | None]:
         bound = [(symmetry.bind(architecture.params), names) for symmetry, names in claims]
-        made = certify_alike(architecture, proved, bound, seed=seed)
         home = lambda action, one: _at_home(architecture, action, one, seed=seed, reasons=False)
-        return [one and home(action, one) for (action, _), one in zip(bound, made, strict=True)]
+        try:
+            with until(budget.end):
+                made = certify_alike(architecture, proved, bound, seed=seed)
+                return [one and home(action, one) for (action, _), one in zip(bound, made, strict=True)]
+        except OutOfTime:
+            return [_out_of_time(symmetry, budget) for symmetry, _ in claims]
 
     return derive_symmetries(
         architecture,
@@ -366,6 +373,11 @@ def derive(
         seed=seed,
         budget=budget,
     )
+
+
+def _out_of_time(symmetry: Symmetry, budget: Budget) -> Certificate:
+    spent = f"the budget of {budget.seconds:g} s was spent"
+    return Certificate(f"invariance under {symmetry.name}: {symmetry.group}", "undecided", "no width", residual=spent)
 
 
 def load(path: str | os.PathLike[str]) -> ModelFile:

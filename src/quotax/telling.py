@@ -6,11 +6,39 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 SILENT = 2.0
 """Seconds before the first line on standard error, and between lines."""
+
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class OutOfTime(Exception):
+    """Something took longer than it may, and has no result."""
+
+
+@contextmanager
+def until(deadline: float) -> Generator[None]:
+    """What looks `in_time` in this block ends before this time (of `time.monotonic`), or `OutOfTime` is raised.
+
+    A block inside another one ends no later than that.
+    """
+    token = _DEADLINE.set(min(deadline, _DEADLINE.get()))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def in_time() -> None:
+    """Raise `OutOfTime` where the deadline of the block is over: asked in loops that may be long."""
+    if time.monotonic() > _DEADLINE.get():
+        raise OutOfTime
 
 
 class Budget:

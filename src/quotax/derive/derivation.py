@@ -64,7 +64,7 @@ def derive(
         known = [s for one in declared if (s := restricted(one, model.params, blocks.params)) is not None]
         progress(f"{blocks.of.copies} blocks repeat: {KEPT} of them are searched")
     decide = prove if state is None else state.prove
-    samples = [sample(looked, s, rng) for s in widths]
+    samples = [sample(looked, s, rng, budget) for s in widths]
     found = search(looked, samples, decide, declared=known, progress=progress, seed=seed, budget=budget)
     small = [*known, *(s for s, _ in found.proved)]
     widths = [w for w in widths if w in found.sizes]

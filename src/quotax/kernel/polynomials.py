@@ -21,6 +21,7 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Atoms, Delta, Extent, Factor, Poly, Ramp, Rational, Term
 from quotax.kernel.indices import Bound, Free, Index
 from quotax.kernel.sizes import Size
+from quotax.telling import in_time
 
 Rewritten = tuple[Fraction, list[Factor], tuple[Index, ...]]
 """Coefficient, factors, and the bound indices whose sums were carried out."""
@@ -216,6 +217,7 @@ class Algebra:
         turns = 0
         while pending:
             turns += 1
+            in_time()
             if turns > 4 * TERMS:
                 raise TooLarge
             coefficient, current = pending.pop()

@@ -27,9 +27,9 @@ from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import SYMBOLIC, evaluate, symbolic_outputs, symbols_for
 from quotax.interpret.reals import real_function
-from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.jaxprs import needed
 from quotax.parts import tree
+from quotax.telling import OutOfTime, until
 
 POINTS = 6
 """Points at which the derivative is looked at, at each of two sizes."""
@@ -85,11 +85,11 @@ def prove_flat(
     """
     deadline = time.monotonic() + seconds
     try:
-        along = velocity_trace(trace, field)
-        zero, steps, _, _ = zero_as_written(along)
-        if zero:
-            return steps
         with until(deadline):
+            along = velocity_trace(trace, field)
+            zero, steps, _, _ = zero_as_written(along)
+            if zero:
+                return steps
             outputs, _ = symbolic_outputs(along)
     except (QuotaxError, OutOfTime):
         return None
@@ -101,15 +101,21 @@ def prove_flat(
 
 
 def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Trace:
-    """`D f . xi` at the sizes of a trace: of the same arrays, with as many outputs."""
-    function, count = real_function(trace.jaxpr), len(trace.params)
-    shapes = [spec.shape(trace.sizes) for spec in trace.params]
+    """`D f . xi` at the sizes of a trace: of the same arrays, with as many outputs.
+
+    What the field does not name has no derivative taken, and what is computed of that alone stays as it is.
+    """
+    function = real_function(trace.jaxpr)
+    names = [spec.name for spec in trace.params]
 
     def along(*arrays: Any) -> list[Any]:
-        params, inputs = arrays[:count], arrays[count:]
-        moved = field({spec.name: a for spec, a in zip(trace.params, params, strict=True)})
-        tangent = [jnp.reshape(moved[s.name], shape) for s, shape in zip(trace.params, shapes, strict=True)]
-        return _derivative(lambda p: function(*p, *inputs), list(params), tangent)[1]
+        moved = dict(field(dict(zip(names, arrays, strict=False))))
+        places = [k for k, name in enumerate(names) if name in moved]
+
+        def outputs(some: list[Any]) -> list[Any]:
+            return function(*(some[places.index(k)] if k in places else a for k, a in enumerate(arrays)))
+
+        return _derivative(outputs, [arrays[k] for k in places], [moved[names[k]] for k in places])[1]
 
     with jax.enable_x64(True):
         closed = jax.make_jaxpr(along)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in trace.jaxpr.in_avals))

@@ -47,13 +47,21 @@ class Drawn:
     moments: list[Moments]
 
 
-def sample(model: Model, sizes: Mapping[str, int], rng: np.random.Generator, rows: int = 240) -> Drawn:
-    """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks."""
+def sample(
+    model: Model, sizes: Mapping[str, int], rng: np.random.Generator, budget: Budget | None = None, rows: int = 240
+) -> Drawn:
+    """Draw batches until there are `rows` equations, and at least a dozen draws when inputs are tokens or masks.
+
+    Once the budget is spent one batch is enough: nothing is solved for then.
+    """
+    budget = budget or Budget()
     trace = model.trace(sizes)
     discrete = any(spec.discrete for spec in trace.inputs)
     stream = batches(trace, rng, 4 if discrete else 16)
     kept: list[Batch] = []
     while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):
+        if kept and not budget.left:
+            break
         kept.append(next(stream))
     return Drawn(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
 

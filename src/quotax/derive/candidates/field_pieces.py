@@ -101,10 +101,11 @@ class Polynomials:
         rows, out = iter(numbers.reshape(-1, len(self.monomials))), {}
         for name, shape in self.shapes:
             moved = []
-            for own in itertools.islice(rows, math.prod(shape)):
+            parts = list(itertools.islice(rows, math.prod(shape)))
+            for own in parts if np.any(parts) else ():
                 terms = [int(own[k]) * math.prod(entries[p] for p in self.monomials[k]) for k in np.flatnonzero(own)]
                 moved.append(sum(terms, start=jnp.zeros(())))
-            out[name] = jnp.stack(moved).reshape(shape)
+            out |= {name: jnp.stack(moved).reshape(shape)} if moved else {}
         return out
 
 
@@ -144,7 +145,7 @@ def integers(numbers: Sequence[Fraction]) -> np.ndarray | None:
 def function_of(
     pieces: Sequence[tuple[int, Piece]], count: int, numbers: Sequence[Fraction], like: Mapping[str, tuple[int, ...]]
 ) -> Callable[[Arrays], dict[str, Any]] | None:
-    """The field with these numbers: arrays by name to what it adds to each; None where it cannot be said exactly."""
+    """The field with these numbers: arrays by name to what it adds to those it moves; None where it cannot be said."""
     whole = integers(numbers)
     if whole is None:
         return None
@@ -152,10 +153,11 @@ def function_of(
     own = [(piece, part) for (start, piece), end in zip(pieces, ends, strict=True) if (part := whole[start:end]).any()]
 
     def function(arrays: Arrays) -> dict[str, Any]:
-        known, out = Known(), {name: jnp.zeros(shape) for name, shape in like.items()}
+        known, out = Known(), {}
         for piece, part in own:
             for name, value in piece.value(part, arrays, known).items():
-                out[name] = out[name] + value.reshape(like[name])
+                value = value.reshape(like[name])
+                out[name] = out[name] + value if name in out else value
         return out
 
     return function

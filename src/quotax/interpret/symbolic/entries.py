@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -15,33 +12,16 @@ import sympy as sp
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
 from quotax.interpret.symbolic.scalars import FALSE, TRUE
-
-_DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
-
-
-class OutOfTime(Exception):
-    """Writing out the entries took longer than it may."""
-
-
-@contextmanager
-def until(deadline: float) -> Generator[None]:
-    """Entries that are made in this block are made before this time (of `time.monotonic`), or `OutOfTime` is raised."""
-    token = _DEADLINE.set(deadline)
-    try:
-        yield
-    finally:
-        _DEADLINE.reset(token)
+from quotax.telling import in_time
 
 
 def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:
     """An object array of this shape with these entries in order."""
     out = np.empty(shape, dtype=object)
     flat = out.reshape(-1)
-    deadline = _DEADLINE.get()
     for position, value in enumerate(values):
         flat[position] = value
-        if time.monotonic() > deadline:
-            raise OutOfTime
+        in_time()
     return flat.reshape(shape)
 
 
