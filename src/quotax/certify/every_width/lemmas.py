@@ -55,7 +55,10 @@ class Lemmas:
         image = function.xreplace({z: alpha * z for z in scaled})
         samples = _pairs(function, scaled, 2.0, 0.0)
         found = [(a, b) for a, b in samples if a is not None and b is not None]
-        for power in _constant([sp.log(abs(b / a), 2) for a, b in found if a and b]):
+        powers = _constant([sp.log(abs(b / a), 2) for a, b in found if a and b])
+        if found and not any(a or b for a, b in found):
+            powers = [sp.Integer(0)]  # what is zero nearly everywhere, `[z = 0]`, shows no power but may have this one
+        for power in powers:
             if self._holds([image], [alpha**power * function]):
                 return Effect(power=power, words=f"F(αz) = {_power('α', power)}F(z) for α > 0")
         for logs in _constant([(b - a) / sp.log(2.0) for a, b in found]):

@@ -113,6 +113,10 @@ def _attempt(pairs: Sequence[tuple[sp.Expr, sp.Expr]], hints: Hints, deadline: f
                 hints.towers *= 2
             else:
                 hints.orders[missing.key] = hints.orders.get(missing.key, 1) * missing.order
+        except Swollen:
+            raise
+        except Undecided as stop:  # where what was compared already is looked at once more
+            return Equality(False, 0, str(stop))
         except RecursionError:
             return Equality(False, 0, "the expression is nested too deeply")
     return Equality(False, 0, "budget of restarts exceeded")
