@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -125,12 +126,12 @@ class _Checker:
         moved = [self.running.named(point | move(dict(point))) for move in moves]
         return [close(before, after) for after in self.running.at_many(moved, inputs)]
 
-    def values(self, moves: Callable[[int], Move]) -> Iterator[Values]:
-        """For every point and input: the outputs after the moves that sets of places stand for."""
-        thetas = lambda point, sets: [self.running.named(point | moves(one)(dict(point))) for one in sets]
+    def values(self, moved: Callable[[np.ndarray, Sequence[int]], np.ndarray]) -> Iterator[Values]:
+        """For every point and input: the outputs after what sets of places stand for; `moved` is of flat points."""
         for point, outputs in self.cases:
+            theta = self.running.named(point)
             for inputs, _ in outputs:
-                yield lambda sets, p=point, x=inputs: self.running.at_many(thetas(p, sets), x)
+                yield lambda sets, t=theta, x=inputs: self.running.at_many(moved(t, sets), x)
 
 
 def _candidates(
@@ -169,10 +170,28 @@ class _Flips:
         self.bits = {place: 1 << k for k, place in enumerate(places)}
         self.known = SignSpace(self.bit_set(one) for one in continuous)
         """What continuous families contain; flips of what is inert are not looked at."""
-        self.plain = _remembered(next(check.values(lambda one: _flipping(self.set_of(one)))))
+        entries, start = {}, 0
+        for name, shape in check.shapes.items():
+            entries[name] = np.arange(start, start + math.prod(shape)).reshape(shape)
+            start += entries[name].size
+        self.entries = entries
+        self.flipped = {bit: np.take(entries[name], 0, axis).ravel() for (name, axis), bit in self.bits.items()}
+        self.plain = _remembered(next(check.values(self.moved)))
         units = self.unknown(self.known)
-        self.basis = invariant(units, check.values(lambda one: _flipping(self.set_of(one))), self.smallest)
+        self.basis = invariant(units, check.values(self.moved), self.smallest)
         self.every = SignSpace([*self.known.rows, *self.basis])
+
+    def moved(self, theta: np.ndarray, sets: Sequence[int], offset: Offset | None = None) -> np.ndarray:
+        """A flat point with the first index along these places flipped, a row for each set: `_flipping` of many."""
+        out = np.tile(theta, (len(sets), 1))
+        for bit, entries in self.flipped.items():
+            rows = np.array([bool(one & bit) for one in sets], bool)
+            out[np.ix_(rows, entries)] *= -1
+        if offset is not None:
+            target, source, axis, order, c = offset
+            piece = np.take(self.entries[source], 0, axis).transpose(order)
+            out[:, self.entries[target].ravel()] += c * theta[piece.ravel()]
+        return out
 
     def unknown(self, space: SignSpace) -> list[int]:
         """Places whose sets stand for all sets, modulo a subspace."""
@@ -204,7 +223,7 @@ class _Flips:
         units = [unit for unit in self.unknown(self.every) if unit != own]
         many = len(units) > MOST
         plain, shifted = (list(self.smallest()),) * 2 if many else (sums(units[::2]), sums(units[1::2]))
-        moved = next(self.check.values(lambda one: _flipping(self.set_of(one), offset)))
+        moved = next(self.check.values(functools.partial(self.moved, offset=offset)))
         found = matches(plain, self.plain, [one | own for one in shifted], moved)
         for one in small_members(found, self.every.rows):
             if self.check.same(_flipping(self.set_of(one), offset)):

@@ -121,7 +121,7 @@ class FloatModel:
         with jax.enable_x64(True):
             return np.asarray(self._outputs(None, theta, *inputs))
 
-    def at_many(self, thetas: Sequence[np.ndarray], inputs: list[np.ndarray]) -> list[np.ndarray]:
+    def at_many(self, thetas: Sequence[np.ndarray] | np.ndarray, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """The outputs at many points, all at the same inputs."""
         count = int(np.clip(SMALL // (2 * max(sum(self.sizes), 1)), 1, TOGETHER))
         if len(thetas) <= FEW or count == 1:
