@@ -25,14 +25,14 @@ EXACT = 2**53
 
 
 @dataclass(frozen=True)
-class Matrix:
+class MatrixOnAxes:
     """A matrix on some axes of a parameter, with fused axes taken apart; on none, a number."""
 
     param: str
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: Known) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
         """What is added to which parameter."""
         array = arrays[self.param].reshape(self.shape)
         over = tuple(self.shape[a] for a in self.axes)
@@ -51,20 +51,20 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Constants:
-    """Constants added to a parameter."""
+class AddedConstants:
+    """AddedConstants added to a parameter."""
 
     param: str
     shape: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: Known) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
         """What is added to which parameter."""
         factor, matrix, _ = known.matrix(numbers[:, None])
         return {self.param: factor * known.array(matrix).reshape(self.shape)}
 
 
 @dataclass(frozen=True)
-class Contraction:
+class ContractedInto:
     """A parameter contracted with a tensor along `rest`, added to another whose axes are at `order`."""
 
     param: str
@@ -73,7 +73,7 @@ class Contraction:
     order: tuple[int, ...]
     rest: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: Known) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
         """What is added to which parameter."""
         factor, matrix, _ = known.matrix(numbers[:, None])
         own = "abcdefghijklmnop"[: len(self.shape)]
@@ -84,14 +84,14 @@ class Contraction:
 
 
 @dataclass(frozen=True)
-class Polynomials:
+class EntryPolynomials:
     """Every entry of some parameters moved by all of these monomials in entries of a flat vector."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     starts: Mapping[str, int]
     monomials: tuple[tuple[int, ...], ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: Known) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
         """What is added to which parameter."""
         entries = {
             start + k: entry
@@ -109,11 +109,11 @@ class Polynomials:
         return out
 
 
-Piece = Matrix | Constants | Contraction | Polynomials
+Piece = MatrixOnAxes | AddedConstants | ContractedInto | EntryPolynomials
 
 
 @dataclass
-class Known:
+class SeenArrays:
     """Arrays of integers that occurred, up to multiples and transposes."""
 
     seen: dict[tuple[tuple[int, ...], bytes], Any] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def function_of(
     own = [(piece, part) for (start, piece), end in zip(pieces, ends, strict=True) if (part := whole[start:end]).any()]
 
     def function(arrays: Arrays) -> dict[str, Any]:
-        known, out = Known(), {}
+        known, out = SeenArrays(), {}
         for piece, part in own:
             for name, value in piece.value(part, arrays, known).items():
                 value = value.reshape(like[name])

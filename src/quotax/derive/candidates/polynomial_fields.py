@@ -19,12 +19,12 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.derive.candidates.field_pieces import (
+    AddedConstants,
     Arrays,
-    Constants,
-    Contraction,
-    Matrix,
+    ContractedInto,
+    EntryPolynomials,
+    MatrixOnAxes,
     Piece,
-    Polynomials,
     function_of,
 )
 from quotax.derive.sampling import modular
@@ -117,7 +117,7 @@ def _by_entry(trace: Trace, ansatz: Ansatz, specs: Sequence[ArraySpec]) -> Unkno
     monomials = [m for k in degrees for m in itertools.combinations_with_replacement(own.tolist(), k)]
     target, monomial = (a.ravel() for a in np.meshgrid(own, np.arange(len(monomials)), indexing="ij"))
     shapes = tuple((spec.name, spec.split_shape(trace.sizes)) for spec in specs)
-    every = Polynomials(shapes, {name: int(at.flat[0]) for name, at in entries.items()}, tuple(monomials))
+    every = EntryPolynomials(shapes, {name: int(at.flat[0]) for name, at in entries.items()}, tuple(monomials))
     return Unknowns(np.arange(count), target, monomial, tuple(monomials), count, ((0, every),))
 
 
@@ -148,11 +148,11 @@ def _by_axis(
         for group in groups or [()]:
             size = math.prod(array.shape[a] for a in group)
             rows = np.moveaxis(array, group, range(len(group))).reshape(size, -1)
-            pieces.append((len(pairs), Matrix(spec.name, array.shape, group)))
+            pieces.append((len(pairs), MatrixOnAxes(spec.name, array.shape, group)))
             for i, j in itertools.product(range(len(rows)), repeat=2):
                 pairs.append([(int(t), (int(s),)) for t, s in zip(rows[i], rows[j], strict=True)])
         if constants:
-            pieces.append((len(pairs), Constants(spec.name, array.shape)))
+            pieces.append((len(pairs), AddedConstants(spec.name, array.shape)))
             pairs += [[(int(t), ())] for t in array.ravel()]
     for one, other in itertools.product(specs, sources):
         target, source = one.name, other.name
@@ -161,7 +161,9 @@ def _by_axis(
         if target != source and rest and sorted(map(str, one.factors)) == sorted(str(other.factors[k]) for k in kept):
             order = [other.factors.index(f) for f in one.factors]
             columns = entries[source].transpose(*order, *rest).reshape(entries[target].size, -1)
-            pieces.append((len(pairs), Contraction(target, source, entries[source].shape, tuple(order), tuple(rest))))
+            pieces.append(
+                (len(pairs), ContractedInto(target, source, entries[source].shape, tuple(order), tuple(rest)))
+            )
             for column in columns.T:
                 pairs.append([(int(t), (int(s),)) for t, s in zip(entries[target].ravel(), column, strict=True)])
     if len(pairs) > UNKNOWNS:

@@ -48,7 +48,7 @@ def unexplained(
         spec.name: np.arange(end - int(np.prod(shape, dtype=np.int64)), end)
         for spec, shape, end in zip(specs, shapes, ends, strict=True)
     }
-    rest = Classes(here.flat, known)
+    rest = FlatClasses(here.flat, known)
     largest = sorted(columns, key=lambda name: -len(columns[name]))
     sets: list[Names] = []
     while rest.left:
@@ -59,10 +59,10 @@ def unexplained(
                 found, kept = smaller, kept - {name}
         sets.append(tuple(name for name in columns if name in kept))
         rest = rest.beside(found)
-    return Unexplained(Classes(here.flat, known).left, tuple(sets))
+    return Unexplained(FlatClasses(here.flat, known).left, tuple(sets))
 
 
-class Classes:
+class FlatClasses:
     """Directions `rows`, each with its class (`of`) modulo what is explained."""
 
     def __init__(self, rows: np.ndarray, known: np.ndarray | None = None, of: np.ndarray | None = None) -> None:
@@ -81,14 +81,14 @@ class Classes:
         """How many independent classes."""
         return modular.rank(self.of)
 
-    def without(self, columns: np.ndarray) -> Classes:
+    def without(self, columns: np.ndarray) -> FlatClasses:
         """The directions that do not move these entries."""
         kept = modular.nullspace(np.ascontiguousarray(self.rows[:, columns].T))
-        return Classes(modular.product(kept, self.rows), of=modular.product(kept, self.of))
+        return FlatClasses(modular.product(kept, self.rows), of=modular.product(kept, self.of))
 
-    def beside(self, explained: Classes) -> Classes:
+    def beside(self, explained: FlatClasses) -> FlatClasses:
         """The same directions, modulo those explained too."""
         basis = modular.echelon(explained.of)
         pivots = (basis != 0).argmax(axis=1)
         rest = (self.of - modular.product(self.of[:, pivots], basis)) % PRIME
-        return Classes(self.rows, of=np.delete(rest, pivots, axis=1))
+        return FlatClasses(self.rows, of=np.delete(rest, pivots, axis=1))

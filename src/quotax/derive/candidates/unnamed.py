@@ -15,7 +15,7 @@ from quotax.artifacts import Certificate, Model, Trace, sizes_text
 from quotax.derive.candidates import polynomial_fields
 from quotax.derive.candidates.field_pieces import Arrays
 from quotax.derive.candidates.polynomial_fields import UNKNOWNS, Ansatz, Unknowns, ansatz_fields
-from quotax.derive.candidates.unexplained import Classes, Names, Unexplained, unexplained
+from quotax.derive.candidates.unexplained import FlatClasses, Names, Unexplained, unexplained
 from quotax.derive.points.exact_jacobian import ExactJacobian, exact_jacobian
 from quotax.derive.points.vector_fields import fields_at
 from quotax.derive.sampling import modular
@@ -117,7 +117,7 @@ class Remainder:
 
     def count(self, among: Names | None = None) -> int:
         """How many flat directions nothing explains, of those that move these parameters alone."""
-        classes = Classes(self.here.flat, self.known)
+        classes = FlatClasses(self.here.flat, self.known)
         if among is None or not classes.left:
             return classes.left
         still = [np.full(math.prod(s.shape(self.sizes)), s.name not in among) for s in self.model.params]
