@@ -27,6 +27,7 @@ from quotax.derive.candidates.field_pieces import (
     Piece,
     function_of,
 )
+from quotax.derive.candidates.unexplained import FlatClasses
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.interpret.jets.residues import PRIME
@@ -204,14 +205,13 @@ def solve(trace: Trace, basis: Unknowns, rng: np.random.Generator, budget: Budge
 def directions(basis: Unknowns, solutions: np.ndarray, known: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
     """Of the solutions, sparsest first, those that point in a new direction at `theta` beside the `known` rows."""
     order = sorted(range(len(solutions)), key=lambda k: int(np.count_nonzero(solutions[k])))
-    rows = modular.echelon(known)
-    values = basis.fields(solutions[order], theta)
-    most = modular.rank(np.concatenate([rows, values]))
+    classes = FlatClasses(basis.fields(solutions[order], theta), known)
+    most, rows = classes.left, np.zeros((0, classes.of.shape[1]), np.int64)
     chosen = []
-    for k, value in zip(order, values, strict=True):
+    for k, own in zip(order, classes.of, strict=True):
         if len(rows) == most:
             break
-        grown = modular.echelon(np.concatenate([rows, value[None]]))
+        grown = modular.echelon(np.concatenate([rows, own[None]]))
         if len(grown) > len(rows):
             rows = grown
             chosen.append(solutions[k])
