@@ -564,3 +564,18 @@ def test_a_rewritten_expression_is_proved_equal(expression):
         return
     verdict = prove_equal([expression], [other])
     assert verdict, (expression, other, verdict.residual)
+
+
+def test_time_that_ends_after_a_comparison_is_no_error(monkeypatch):
+    from quotax.certify.identities import equality
+    from quotax.certify.identities.tower_field import Undecided
+
+    def late(field):
+        raise Undecided("budget of time exceeded")
+
+    monkeypatch.setattr(equality, "_touches", late)
+    z = sp.Symbol("z", real=True)
+    chosen = sp.Piecewise((z, sp.Eq(z, 0)), (z / sp.Abs(z), True))
+    verdict = equality.prove_equal([chosen + z], [chosen + 2 * z])
+    assert not verdict
+    assert verdict.residual == "budget of time exceeded"

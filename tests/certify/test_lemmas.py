@@ -25,6 +25,11 @@ SCALED = {
     "exponential": (sp.exp(x), {}),
     "line": (x + 1, {"sign": (1, False)}),
     "parabola": (x**2 + x, {}),
+    "whether zero": (
+        sp.Piecewise((1, sp.Eq(x, 0)), (0, True)),
+        dict.fromkeys(("positive", "sign", "nonzero"), (0, False)),
+    ),
+    "whether one": (sp.Piecewise((1, sp.Eq(x, 1)), (0, True)), {}),
 }
 """The power of the factor, and whether its size alone counts, for every kind of factor that leaves one."""
 

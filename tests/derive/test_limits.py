@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax.numpy as jnp
 import pytest
 
@@ -37,6 +39,19 @@ def test_what_the_budget_left_no_time_for_is_said():
     assert "not searched, for want of time" in str(found)
     with pytest.raises(qx.SymmetryError, match="budget_seconds must be a positive number of seconds, got 0"):
         qx.derive(model, budget_seconds=0)
+
+
+def test_a_proof_ends_with_the_budget(monkeypatch):
+    """The clock jumps while the first symmetry is proved."""
+    model = catalogue.load("layer_norms/read").architecture
+    now, late = time.monotonic, []
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 10_000 * bool(late))
+    found = qx.derive(model, progress=lambda line: late.append(line) if line.startswith("proving") else None)
+    ((family, certificate),) = found.unproved
+    assert not found.families
+    assert late == [f"proving {family}"]
+    assert (certificate.status, certificate.residual) == ("undecided", "the budget of 60 s was spent")
+    assert "fields of the affine ansatz" in found.unsearched
 
 
 def test_what_the_model_is_too_large_for_is_said():
