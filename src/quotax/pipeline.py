@@ -469,7 +469,9 @@ def _told(tell: Teller, line: str) -> None:
     tell(lambda seconds: line if tell.progress else f"derive: {line}")
 
 
-def _prove_field(trace: Trace, field: Callable[[Any], Any], left: float) -> tuple[str, ...] | None:
+def _prove_field(
+    trace: Trace, field: Callable[[Any], Any], left: float
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     return prove_flat(trace, field, min(_PROOF, left))
 
 

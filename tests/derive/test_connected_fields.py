@@ -51,6 +51,16 @@ def test_a_field_of_hundreds_of_components_is_proved_by_laws():
     assert BY_LAWS in family.certificate.steps
 
 
+def test_what_a_proof_by_laws_assumes_is_said():
+    @qx.architecture(params={"W": "t x", "b": "t", "A": "y t"}, inputs={"x": "x", "m": qx.Mask("t")})
+    def masked(p, x, m):
+        return p["A"] @ (jax.nn.softmax(jnp.where(m > 0, p["W"] @ x, -1e10)) + p["b"])
+
+    (family,) = quiet(masked).unnamed
+    assert BY_LAWS in family.certificate.steps
+    assert any("stands for minus infinity" in a for a in family.certificate.assumptions)
+
+
 def test_what_was_not_looked_at_in_a_large_model_is_said(monkeypatch):
     @qx.architecture(params={"W": "2 h x", "V": "h x", "A": "y h", "c": "y"}, inputs={"x": "x"})
     def skipped_maxout(p, x):

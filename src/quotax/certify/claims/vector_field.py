@@ -76,8 +76,8 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
 
 def prove_flat(
     trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]], seconds: float
-) -> tuple[str, ...] | None:
-    """How it is proved that outputs do not change along a field of arrays by name, at the sizes of a trace, or None.
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Steps and assumptions of a proof that outputs do not change along a field of arrays by name; None for no proof.
 
     First the derivative is written out as polynomials of tensors; where that is not zero term by term, entry by entry
     in exact arithmetic, wherever it is defined. Nothing is differentiated but the program, so that the number of the
@@ -87,9 +87,9 @@ def prove_flat(
     try:
         with until(deadline):
             along = velocity_trace(trace, field)
-            zero, steps, _, _ = zero_as_written(along)
+            zero, steps, assumptions, _ = zero_as_written(along)
             if zero:
-                return steps
+                return steps, assumptions
             outputs, _ = symbolic_outputs(along)
     except (QuotaxError, OutOfTime):
         return None
@@ -97,7 +97,7 @@ def prove_flat(
     # zero where the expression is defined, which is all that can be asked of one with roots or logarithms in it
     nothing = [sp.Mul(sp.S.Zero, e, evaluate=False) for e in entries]
     verdict = prove_equal(entries, nothing, max(deadline - time.monotonic(), 0.0))
-    return ("the derivative along the field is 0 identically",) if verdict else None
+    return (("the derivative along the field is 0 identically",), verdict.assumptions) if verdict else None
 
 
 def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Trace:

@@ -30,8 +30,9 @@ LOOKED_AT = 2500
 SMALL = 700
 """With more parameters than this, fields that move all of them are not looked for."""
 
-ProveField = Callable[[Trace, Callable[[Arrays], dict[str, Any]], float], tuple[str, ...] | None]
-"""How it was proved, in so many seconds, that the outputs do not change along a field; None where it was not."""
+Lines = tuple[str, ...]
+ProveField = Callable[[Trace, Callable[[Arrays], dict[str, Any]], float], tuple[Lines, Lines] | None]
+"""Steps and assumptions of a proof, in so many seconds, that outputs do not change along a field; None for no proof."""
 
 Field = dict[sp.Symbol, sp.Expr]
 """The components of a vector field that are not zero, by the parameter's entry."""
@@ -251,7 +252,9 @@ def _tried(
     model, sizes = rest.model, dict(rest.sizes)
     trace = model.trace(sizes)
     flat = [symbol for spec in model.params for symbol in symbols_for(spec, sizes).reshape(-1)]
-    fields, kept, unproved, steps = [], [], [], {}
+    fields, kept, unproved = [], [], []
+    steps: dict[str, None] = {}
+    assumptions: dict[str, None] = {}
 
     def left(row: np.ndarray, fields: tuple[Field, ...], why: str) -> None:
         unproved.append(written("unnamed", sizes, fields, _undecided(model, sizes, why), coefficients=row[None]))
@@ -274,18 +277,20 @@ def _tried(
             continue
         fields.append(vector)
         kept.append(row)
-        steps |= dict.fromkeys(proof)
+        steps |= dict.fromkeys(proof[0])
+        assumptions |= dict.fromkeys(proof[1])
     if not fields:
         return Leftover((), tuple(unproved))
-    certificate = _proved(model, sizes, len(fields), tuple(steps))
+    certificate = _proved(model, sizes, len(fields), tuple(steps), tuple(assumptions))
     proved = written("unnamed", sizes, tuple(fields), certificate, coefficients=np.array(kept))
     return Leftover((proved,), tuple(unproved))
 
 
-def _proved(model: Model, sizes: Mapping[str, int], count: int, how: tuple[str, ...]) -> Certificate:
+def _proved(model: Model, sizes: Mapping[str, int], count: int, how: Lines, assumed: Lines) -> Certificate:
     where = sizes_text(sizes)
     steps = (f"X f = 0 identically for each of {count} fields at {where}", *how)
-    assumptions = ("roots and logarithms have arguments at which they are defined, denominators are not zero",)
+    defined = "roots and logarithms have arguments at which they are defined, denominators are not zero"
+    assumptions = (defined, *(a for a in assumed if a not in defined))
     claim = f"{model.name} is constant along these fields"
     return Certificate(claim, "proved", f"widths ({where})", steps, assumptions)
 

@@ -65,7 +65,8 @@ def read_masks(closed: ClosedJaxpr, added: bool = True) -> tuple[ClosedJaxpr, tu
     if not kept or reader.computes:
         return closed, ()
     notes = [
-        f"{number:.3g} at {reader.chosen[spot]} stands for minus infinity: what it is compared with is larger"
+        f"{number:.3g} at {reader.chosen[spot] or 'a place that JAX did not record'} stands for minus infinity: "
+        "what it is compared with is larger"
         for spot, number in kept.items()
     ]
     return _replaced(closed, frozenset(kept)), tuple(dict.fromkeys(notes))
