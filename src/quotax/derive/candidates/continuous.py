@@ -81,6 +81,7 @@ class Span:
         """Nothing yet."""
         self.rows = np.zeros((0, sum(map(len, self.points))), np.int64)
         self.pivots = np.zeros(0, np.int64)
+        self._here: tuple[np.ndarray, np.ndarray] | None = None  # the rows at the first point, and their pivots
 
     def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
         """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
@@ -101,10 +102,13 @@ class Span:
 
     def turns(self, symmetry: Symmetry) -> bool:
         """Whether a symmetry moves the first point where the others do not: what multiplies a field may not count."""
-        here = slice(len(self.points[0]))
-        known = modular.echelon(self.rows[:, here])
-        field = self.fields(symmetry, general=True)[:, here]
-        return len(modular.echelon(np.concatenate([known, field]))) > len(known)
+        count = len(self.points[0])
+        if self._here is None:
+            known = modular.echelon(self.rows[:, :count])
+            self._here = known, (known != 0).argmax(axis=1)
+        known, pivots = self._here
+        field = self.fields(symmetry, general=True)[:, :count]
+        return bool(((field - modular.product(field[:, pivots], known)) % PRIME).any())
 
     def include(self, symmetry: Symmetry) -> None:
         """Add the fields of a symmetry."""
@@ -112,7 +116,7 @@ class Span:
         residual = modular.echelon((new - modular.product(new[:, self.pivots], self.rows)) % PRIME)
         pivots = np.array([int(np.flatnonzero(row)[0]) for row in residual], np.int64)
         rows = (self.rows - modular.product(self.rows[:, pivots], residual)) % PRIME
-        self.rows = np.concatenate([rows, residual])
+        self.rows, self._here = np.concatenate([rows, residual]), None
         self.pivots = np.concatenate([self.pivots, pivots])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import isqrt
@@ -68,9 +69,9 @@ def echelon(matrix: np.ndarray) -> np.ndarray:
     if 0 in matrix.shape:
         return matrix
     reduced, found = _flint(matrix).rref()
-    return np.array([[int(reduced[i, j]) for j in range(matrix.shape[1])] for i in range(found)], np.int64).reshape(
-        found, matrix.shape[1]
-    )
+    columns = matrix.shape[1]
+    entries = itertools.islice(reduced.entries(), found * columns)
+    return np.fromiter(map(int, entries), np.int64, found * columns).reshape(found, columns)
 
 
 def rational(residue: int) -> Fraction | None:
