@@ -67,12 +67,8 @@ def test_what_was_not_looked_at_in_a_large_model_is_said(monkeypatch):
         return p["A"] @ (jnp.max(p["W"] @ x, axis=0) + p["V"] @ x) + p["c"]
 
     sizes = {"h": 4, "x": 5, "y": 2}  # narrow: the kernel of A hides what has no finite action
-    every = quiet(skipped_maxout, sizes=sizes)
-    assert every.unsearched == ()
-    assert every.audit(**sizes).surplus > 0
     monkeypatch.setattr(unnamed, "SMALL", 22)
     found = quiet(skipped_maxout, sizes=sizes)
-    assert found.families == every.families
     assert found.unsearched == (
         "fields of the affine ansatz that move more than V (70 parameters at h=4, x=5, y=2, and 22 at most)",
     )
