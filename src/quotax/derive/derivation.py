@@ -133,10 +133,6 @@ def _acts(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:
     return axis is None or sizes[axis] % symmetry.group.divisor == 0
 
 
-def _numbers(model: Model, sizes: Mapping[str, int]) -> int:
-    return sum(int(np.prod(spec.shape(sizes), dtype=np.int64)) for spec in model.params)
-
-
 def _more(
     model: Model,
     actions: Sequence[Action],
