@@ -17,10 +17,8 @@ from quotax.derive.candidates.unnamed import LOOKED_AT, Leftover, ProveField, le
 from quotax.derive.depth.repetition import KEPT
 from quotax.derive.depth.restating import ProveAlike, Statements, restricted
 from quotax.derive.depth.shallow_model import shallow
-from quotax.derive.found.audit import jacobian_rank
 from quotax.derive.found.loading import Recall, from_data
 from quotax.derive.found.symmetry_group import SymmetryGroup
-from quotax.derive.points.vector_fields import dimensions
 from quotax.derive.sampling.small_sizes import Sizes, small_sizes, with_few_outputs, with_one_small
 from quotax.errors import ArchitectureError
 from quotax.symmetry import Action, Symmetry
@@ -108,10 +106,8 @@ def _hidden(
 ) -> FoundFamilies:
     """Shifts into kernels, where there are flat directions at sizes at which there are kernels."""
     named = [s.bind(model.params) for s in known if s.group.continuous and _acts(s, sizes)]
-    _, orbit = dimensions(named, model.params, sizes)
-    total = parameters(model, sizes)
-    rank = jacobian_rank(model.trace(sizes), total, orbit).rank
-    if rank is not None and total - rank <= orbit:
+    rest = remainder(model, named, sizes, budget)
+    if rest is not None and not rest.count():
         return FoundFamilies()
     return search_kernels(model, sizes, [action.symmetry for action in named], prove, progress, budget)
 

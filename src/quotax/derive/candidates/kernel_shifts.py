@@ -45,7 +45,7 @@ def search_kernels(
         return found
     progress(f"solving for shifts into kernels at {sizes_text(sizes)}")
     rng = np.random.default_rng(11)
-    drawn = sample(model, sizes, rng, ROWS)
+    drawn = sample(model, sizes, rng, budget, rows=ROWS)
     span = Span(specs, sizes, [random_point(specs, sizes, rng)])
     for symmetry in known:
         if symmetry.group.continuous:
