@@ -12,10 +12,11 @@ import sympy as sp
 
 from quotax.artifacts import Certificate, Model, Trace, sizes_text
 from quotax.derive.candidates import polynomial_fields
+from quotax.derive.candidates.measured_coefficients import arbitrary, measured
 from quotax.derive.candidates.polynomial_fields import Unknowns
 from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
-from quotax.errors import SymmetryError
+from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.interpret import symbolic_outputs, symbols_for
 from quotax.interpret.symbolic.entries import OutOfTime, until
 from quotax.presenting import Result
@@ -24,6 +25,8 @@ from quotax.telling import Budget
 
 ProveZero = Callable[[Sequence[sp.Expr], float], bool]
 """Whether all these expressions were proved, in so many seconds, to be zero wherever they are defined."""
+
+MEASURED = "numbers of the model, measured"
 
 Field = dict[sp.Symbol, sp.Expr]
 """The components of a vector field that are not zero, by the parameter's entry."""
@@ -67,6 +70,8 @@ class FieldFamily(Result):
         fields = []
         for row in rows[: len(data["fields"])]:
             numbers = None if basis is None else modular.rationals(row)
+            if basis is not None and (numbers is None or arbitrary(numbers)):
+                numbers = measured(model.trace(sizes), basis, row)
             fields.append(polynomial_fields.as_sympy(basis, numbers, symbols) if basis and numbers else {})
         said = [{str(symbol): str(value) for symbol, value in field.items()} for field in fields]
         if basis is None or said != data["fields"]:
@@ -105,7 +110,11 @@ def leftover(
         return Leftover()
     symbols = {spec.name: symbols_for(spec, sizes) for spec in model.params}
     flat = [symbol for spec in model.params for symbol in symbols[spec.name].reshape(-1)]
-    written = _written(trace, budget)
+    written, unread = None, ""
+    try:
+        written = _written(trace, budget)
+    except UnsupportedPrimitiveError as error:
+        unread = str(error)
 
     def family(name: str, rows: Sequence[np.ndarray], fields: Sequence[Field], certificate: Certificate) -> FieldFamily:
         return FieldFamily(name, dict(sizes), tuple(fields), certificate, basis, np.array(rows))
@@ -113,10 +122,13 @@ def leftover(
     fields, kept, unproved = [], [], []
     for row in chosen:
         numbers = modular.rationals(row)
-        if numbers is None:
-            unproved.append(
-                family("unnamed", [row], (), _undecided(model, sizes, "no fractions were found for its coefficients"))
-            )
+        if numbers is None or arbitrary(numbers):
+            floats = measured(trace, basis, row) if budget.left else None
+            why = "no fractions were found for its coefficients"
+            if floats is not None:
+                why = f"X f = 0 holds in float64 at random points; its coefficients are {MEASURED}"
+            vectors = () if floats is None else (polynomial_fields.as_sympy(basis, floats, flat),)
+            unproved.append(family("unnamed", [row], vectors, _undecided(model, sizes, why)))
             continue
         vector = polynomial_fields.as_sympy(basis, numbers, flat)
         if written is not None and budget.left:
@@ -127,6 +139,8 @@ def leftover(
                 kept.append(row)
                 continue
             why = "X f = 0 holds modulo a prime at random points, and was not proved"
+        elif unread:
+            why = f"X f = 0 holds modulo a prime at random points; {unread}"
         else:
             why = f"X f = 0 holds modulo a prime at random points; the budget of {budget.seconds:g} s was spent"
         unproved.append(family("unnamed", [row], [vector], _undecided(model, sizes, why)))
