@@ -49,7 +49,7 @@ def measured(trace: Trace, basis: Unknowns, row: np.ndarray) -> list[float] | No
     lengths = np.linalg.norm(columns, axis=0)
     if not lengths.all():
         return None
-    _, sizes, right = np.linalg.svd(columns / lengths)
+    _, sizes, right = np.linalg.svd(columns / lengths, full_matrices=False)
     if len(sizes) < len(chosen) or sizes[-1] > NULL * sizes[0] or (len(sizes) > 1 and sizes[-2] <= NULL * sizes[0]):
         return None
     vector = right[-1] / lengths

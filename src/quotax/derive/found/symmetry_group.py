@@ -215,17 +215,13 @@ class SymmetryGroup(Result):
         left = self._left(checked) if small else Leftover()
         return audit(self.model, self.actions, checked, left, None if small else self._formulas)
 
-    @property
-    def _unproved_fields(self) -> list[FieldFamily]:
-        return [f for f, _ in self.unproved if isinstance(f, FieldFamily)]
-
     def _left(self, sizes: Mapping[str, int]) -> Leftover:
         """The fields without a family at these sizes, looked for where there are such fields at the sizes sampled."""
         here = [f for f in self.unnamed if dict(f.sizes) == dict(sizes)]
-        others = [f for f in self._unproved_fields if dict(f.sizes) == dict(sizes)]
+        others = [f for f, _ in self.unproved if isinstance(f, FieldFamily) and dict(f.sizes) == dict(sizes)]
         if here or others:
             return Leftover(here[0] if here else None, tuple(others))
-        return self.more(sizes) if self.unnamed or self._unproved_fields else Leftover()
+        return self.more(sizes) if self.unnamed else Leftover()
 
     def _sizes(self, call: str, sizes: Mapping[str, int]) -> dict[str, int]:
         own = tuple(dict.fromkeys(n for spec in self.model.params for n in spec.axis_names))
