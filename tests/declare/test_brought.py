@@ -344,3 +344,37 @@ def test_an_object_that_holds_a_linen_module_and_its_parameters():
     whole = axes_of(qx.from_flax(module, variables, x))
     assert axes_of(qx.from_flax(Held(module, variables["params"]), x)) == whole
     assert axes_of(qx.from_flax(Held(module, variables), x)) == whole
+
+
+def test_a_size_that_an_assertion_without_words_refuses_is_held():
+    def grouped(p, x):
+        if len(p["K"]) != 4:
+            raise AssertionError
+        return p["A"] @ jax.nn.relu(p["K"] @ x)
+
+    net = qx.from_function(grouped, {"K": jnp.ones((4, 3)), "A": jnp.ones((2, 4))}, jnp.ones(3))
+    assert "h0: at another size it cannot be traced (AssertionError)" in net.describe()
+    assert {str(s.group) for s in qx.derive(net, progress=lambda line: None)} == {"R+^h0"}
+
+
+def test_a_tree_of_truth_values_may_be_callable():
+    """As an Equinox module is, with the truth values for its leaves."""
+
+    @jax.tree_util.register_pytree_node_class
+    class Layer:
+        def __init__(self, weight, bias):
+            self.weight, self.bias = weight, bias
+
+        def __call__(self, x):
+            return self.weight @ x + self.bias
+
+        def tree_flatten(self):
+            return (self.weight, self.bias), None
+
+        @classmethod
+        def tree_unflatten(cls, _, leaves):
+            return cls(*leaves)
+
+    layer = Layer(jnp.ones((2, 3)), jnp.ones(2))
+    net = qx.from_function(lambda p, x: p(x), layer, jnp.ones(3), trainable=Layer(True, False))
+    assert net.num_parameters == 6
