@@ -378,3 +378,22 @@ def test_a_tree_of_truth_values_may_be_callable():
     layer = Layer(jnp.ones((2, 3)), jnp.ones(2))
     net = qx.from_function(lambda p, x: p(x), layer, jnp.ones(3), trainable=Layer(True, False))
     assert net.num_parameters == 6
+
+
+@pytest.mark.slow
+def test_channels_of_grouped_convolutions_are_one_axis():
+    """Two groups of two channels each, and then each channel alone: what a channel makes is what is read of it."""
+    r = lambda *shape: jax.random.normal(jax.random.key(sum(shape)), shape)
+    along = ("NWC", "WIO", "NWC")
+
+    def model(p, x):
+        x = jax.lax.conv_general_dilated(x[None], p["K"], (1,), "SAME", dimension_numbers=along, feature_group_count=2)
+        x = jax.nn.relu(x + p["k"])
+        x = jax.lax.conv_general_dilated(x, p["L"], (1,), "SAME", dimension_numbers=along, feature_group_count=4)
+        return jax.nn.relu(x[0] + p["l"]).mean(0) @ p["A"]
+
+    params = {"K": r(3, 1, 4), "k": r(4), "L": r(3, 1, 4), "l": r(4), "A": r(4, 2)}
+    net = qx.from_function(model, params, r(5, 2))
+    found = qx.derive(net, progress=lambda line: None)
+    assert [s.group.dimension(net.own) for s in found] == [4, 4]
+    assert found.audit().complete
