@@ -37,6 +37,8 @@ def there_and_back(arch, found, inputs, *, scale=0.3, digits=1e-5, changes=True)
 def rise(arch, params, inputs):
     """The second difference of a loss along one random direction, the same in every entry: no function on orbits."""
     loss = lambda q: float(jnp.mean(jnp.sin(jax.tree.leaves(arch(q, *inputs))[0].astype(float)) ** 2))
+    wide = lambda x: x.astype(float) if jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating) else x
+    inputs = jax.tree.map(wide, inputs)
     leaves, structure = jax.tree.flatten(params)
     leaves = [w.astype(float) for w in leaves]
     nudge = [1e-2 * jax.random.normal(jax.random.fold_in(KEY, k), w.shape, float) for k, w in enumerate(leaves)]

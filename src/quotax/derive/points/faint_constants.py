@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
@@ -50,7 +51,7 @@ def _in_bodies(value: Any, met: dict[float, None]) -> Any:
 
 
 def _louder(atom: Any, met: dict[float, None]) -> Any:
-    if not isinstance(atom, Literal) or atom.aval.shape or atom.aval.dtype.kind != "f":
+    if not isinstance(atom, Literal) or np.shape(atom.val) or np.asarray(atom.val).dtype.kind != "f":
         return atom
     size = abs(float(atom.val))
     if not 0 < size < FAINT:

@@ -366,7 +366,7 @@ def _scatter_each(target: np.ndarray, size: int, shape: tuple[int, ...]) -> Call
         flat = adjoint.reshape(*adjoint.shape[:2], -1)
         out = np.zeros((*adjoint.shape[:2], size), np.int64)
         for sample, (places, here) in enumerate(zip(target, inside, strict=True)):
-            np.add.at(out[:, sample], (slice(None), places[here]), flat[:, sample, here])
+            np.add.at(out[:, sample].T, places[here], flat[:, sample, here].T)
         return (out % PRIME).reshape(*adjoint.shape[:2], *shape)
 
     return pull
