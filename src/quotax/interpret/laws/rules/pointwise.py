@@ -16,7 +16,7 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
 from quotax.interpret.laws.writing import Eqn, uniform
 from quotax.kernel.atoms import Infinite, Real
-from quotax.kernel.polynomials import Poly, rational, sign_of
+from quotax.kernel.polynomials import Poly, rational
 from quotax.kernel.sheet import Function, node
 from quotax.kernel.sizes import ONE, Size
 
@@ -116,12 +116,7 @@ def generic(eqn: Eqn, args: list[Any]) -> list[Any]:
     values = operands(eqn, args)
     out = applied(eqn, expression, [values[k] for k in kept], values[0].dims)
     function = FUNCTIONS.get(eqn.primitive.name)
-    inside = len(args) == 1 and sign_of(eqn.algebra, values[0].poly) in _DEFINED.get(eqn.primitive.name, ())
-    return [out.assuming(f"{function.where}, at {eqn.place}") if function and function.where and not inside else out]
-
-
-_DEFINED = {"log": ("positive",), "log1p": ("positive", "nonnegative")}
-"""What an argument may be known to be of functions that have a value there: no condition, `log(1 + exp(z))`."""
+    return [out.assuming(f"{function.where}, at {eqn.place}") if function and function.where else out]
 
 
 def opaque(eqn: Eqn, args: list[Any]) -> list[Any]:
