@@ -344,3 +344,56 @@ def test_an_object_that_holds_a_linen_module_and_its_parameters():
     whole = axes_of(qx.from_flax(module, variables, x))
     assert axes_of(qx.from_flax(Held(module, variables["params"]), x)) == whole
     assert axes_of(qx.from_flax(Held(module, variables), x)) == whole
+
+
+def test_a_size_that_an_assertion_without_words_refuses_is_held():
+    def grouped(p, x):
+        if len(p["K"]) != 4:
+            raise AssertionError
+        return p["A"] @ jax.nn.relu(p["K"] @ x)
+
+    net = qx.from_function(grouped, {"K": jnp.ones((4, 3)), "A": jnp.ones((2, 4))}, jnp.ones(3))
+    assert "h0: at another size it cannot be traced (AssertionError)" in net.describe()
+    assert {str(s.group) for s in qx.derive(net, progress=lambda line: None)} == {"R+^h0"}
+
+
+def test_a_tree_of_truth_values_may_be_callable():
+    """As an Equinox module is, with the truth values for its leaves."""
+
+    @jax.tree_util.register_pytree_node_class
+    class Layer:
+        def __init__(self, weight, bias):
+            self.weight, self.bias = weight, bias
+
+        def __call__(self, x):
+            return self.weight @ x + self.bias
+
+        def tree_flatten(self):
+            return (self.weight, self.bias), None
+
+        @classmethod
+        def tree_unflatten(cls, _, leaves):
+            return cls(*leaves)
+
+    layer = Layer(jnp.ones((2, 3)), jnp.ones(2))
+    net = qx.from_function(lambda p, x: p(x), layer, jnp.ones(3), trainable=Layer(True, False))
+    assert net.num_parameters == 6
+
+
+@pytest.mark.slow
+def test_channels_of_grouped_convolutions_are_one_axis():
+    """Two groups of two channels each, and then each channel alone: what a channel makes is what is read of it."""
+    r = lambda *shape: jax.random.normal(jax.random.key(sum(shape)), shape)
+    along = ("NWC", "WIO", "NWC")
+
+    def model(p, x):
+        x = jax.lax.conv_general_dilated(x[None], p["K"], (1,), "SAME", dimension_numbers=along, feature_group_count=2)
+        x = jax.nn.relu(x + p["k"])
+        x = jax.lax.conv_general_dilated(x, p["L"], (1,), "SAME", dimension_numbers=along, feature_group_count=4)
+        return jax.nn.relu(x[0] + p["l"]).mean(0) @ p["A"]
+
+    params = {"K": r(3, 1, 4), "k": r(4), "L": r(3, 1, 4), "l": r(4), "A": r(4, 2)}
+    net = qx.from_function(model, params, r(5, 2))
+    found = qx.derive(net, progress=lambda line: None)
+    assert [s.group.dimension(net.own) for s in found] == [4, 4]
+    assert found.audit().complete

@@ -2,10 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import quotax as qx
+from declare.there_and_back import there_and_back
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 KEY = jax.random.key(0)
@@ -16,11 +16,7 @@ def holds(arch, families, discrete, surplus, given):
     assert sorted(str(s.group) for s in found) == sorted(families), found
     assert [str(s.group) for s in found.discrete] == discrete, found
     assert found.audit().surplus == surplus, found.audit()
-    space = qx.quotient(arch, found.families or found.discrete)
-    params = arch.parameters
-    moved = space.act(params, space.random_element(KEY, 0.1))
-    before, after = (np.asarray(jax.tree.leaves(arch(p, given))[0]) for p in (params, moved))
-    np.testing.assert_allclose(after, before, rtol=0, atol=1e-5 * max(1.0, np.abs(before).max()))
+    there_and_back(arch, found, [given])
     return found
 
 
@@ -60,3 +56,4 @@ def test_a_vision_transformer_of_equimo():
     assert {"GL(h4)^h3", "R^h4^h3", "O_1(h0)", "R*^h0", "S(h0)", "S(h3)", "S(h5)"} <= set(groups), found
     assert groups.count("GL(h4)^h3") == 2
     assert found.audit().surplus <= 6, found.audit()
+    there_and_back(arch, found, [jax.random.normal(KEY, (1, 4, 4))], scale=0.1)

@@ -1,6 +1,9 @@
 """Modules of Equinox and Flax as their libraries ship them: families, scopes, audits, and moves that change nothing."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,8 @@ import numpy as np
 import pytest
 
 import quotax as qx
+from declare.there_and_back import there_and_back
+from quotax import catalogue
 
 pytestmark = pytest.mark.slow
 KEY = jax.random.key(0)
@@ -22,7 +27,75 @@ class Case:
     discrete: list[str]
     surplus: int = 0
     scope: str = "every width"
+    declared: Callable[[], Any] | None = None
+    """The same network with named axes: its sizes, and the families that it has."""
 
+
+# --- the same networks, declared with named axes
+
+
+def block(p, x):
+    """A residual block that a LayerNorm reads."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    normal = centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * p["s"] + p["b"]
+    return x + jax.nn.gelu(normal @ p["U"].T + p["u"]) @ p["D"].T + p["e"]
+
+
+def convolved(x, kernel, padding):
+    """An image `(channels, height, width)` and a kernel `(out, in, 2, 2)`."""
+    return jax.lax.conv_general_dilated(x[None], kernel, (1, 1), padding)[0]
+
+
+def stack(p, x):
+    """Two convolutions and a reader."""
+    x = jax.nn.relu(convolved(x, p["K"], "VALID") + p["k"][:, None, None])
+    x = jax.nn.relu(convolved(x, p["L"], "VALID") + p["l"][:, None, None])
+    return jnp.einsum("yoij,oij->y", p["W"], x) + p["w"]
+
+
+def normalised(p, x):
+    """A convolution whose channels are normalised by statistics that are numbers, and one that reads them."""
+    x = convolved(x, p["K"], "SAME") + p["k"][:, None, None]
+    x = x / jnp.sqrt(1 + 1e-5) * p["s"][:, None, None] + p["b"][:, None, None]
+    return convolved(jax.nn.relu(x), p["L"], "SAME") + p["l"][:, None, None]
+
+
+NETWORKS = {
+    "block": (block, {"s": "d", "b": "d", "U": "f d", "u": "f", "D": "d f", "e": "d"}, {"x": "t d"}),
+    "stack": (stack, {"K": "c 1 2 2", "k": "c", "L": "o c 2 2", "l": "o", "W": "y o 2 2", "w": "y"}, {"x": "1 4 4"}),
+    "normalised": (
+        normalised, {"k": "c", "K": "c 1 2 2", "l": "y", "L": "y c 2 2", "b": "c", "s": "c"}, {"x": "1 3 3"}
+    ),
+}  # fmt: skip
+
+
+@functools.cache
+def derived(name):
+    """The families of a network above."""
+    function, params, inputs = NETWORKS[name]
+    found = qx.derive(qx.architecture(params=params, inputs=inputs)(function), progress=lambda line: None)
+    return *found, *found.discrete
+
+
+def declared(name, **sizes):
+    """A network above, at these sizes."""
+    return lambda: (sizes, derived(name))
+
+
+def catalogued(name, **sizes):
+    """The families that an entry of the catalogue must have, at these sizes."""
+    entry = catalogue.load(name)
+    return lambda: (sizes, (*entry.families, *entry.discrete))
+
+
+SHALLOW = catalogued("mlp/relu", x=4, h=5, y=2)
+DEEP = catalogued("deep_mlp", x=4, h=5, k=5, y=2)
+ATTENTION = catalogued("multi_head", head=2, k=2, d=4)
+BIASED = catalogued("multi_head/biases", head=2, k=3, d=4)
+BLOCK = declared("block", d=4, f=3)
+STACK = declared("stack", c=2, o=2, y=2)
+NORMALISED = declared("normalised", c=2, y=2)
+GRU, LSTM = (catalogued(name, x=2, h=3, y=2) for name in ("gru", "lstm/out_bias"))
 
 # --- Equinox
 
@@ -78,36 +151,38 @@ def equinox_cases():
     themselves = lambda module, x: eqx.nn.inference_mode(module)(x, x, x)
     recurrent = lambda cell: lambda h: Recurrent(cell, h, KEY)
     return {
-        "MLP": Case(lambda: qx.from_equinox(mlp(5), jnp.ones(4)), ["R+^h0", "R+^h1"], ["S(h0)", "S(h1)"]),
+        "MLP": Case(
+            lambda: qx.from_equinox(mlp(5), jnp.ones(4)), ["R+^h0", "R+^h1"], ["S(h0)", "S(h1)"], declared=DEEP
+        ),
         "MLP with make": Case(
-            lambda: qx.from_equinox(mlp(5), jnp.ones(4), make=mlp), ["R+^width"] * 2, ["S(width)"] * 2
+            lambda: qx.from_equinox(mlp(5), jnp.ones(4), make=mlp), ["R+^width"] * 2, ["S(width)"] * 2, declared=DEEP,
         ),
         "MultiheadAttention": Case(
             lambda: qx.from_function(themselves, attention(), jnp.ones((5, 4)), make=attention),
-            ["GL(k)^n", "GL(k)^n"], ["S(n)"], scope="every width with x1 = n*k, h0 = n*k",
+            ["GL(k)^n", "GL(k)^n"], ["S(n)"], scope="every width with x1 = n*k, h0 = n*k", declared=ATTENTION,
         ),
         "MultiheadAttention without make": Case(
             lambda: qx.from_function(themselves, attention(), jnp.ones((5, 4))),
-            ["GL(h1)^h0", "GL(h2)^h0"], ["S(h0)"], scope="at h0=2",
+            ["GL(h1)^h0", "GL(h2)^h0"], ["S(h0)"], scope="at h0=2", declared=ATTENTION,
         ),
         "LayerNorm block": Case(
             lambda: qx.from_equinox(Block(4, 3, KEY), jnp.ones((5, 4))),
-            ["R*^x1", "R^x1", "R^h0"], ["S(h0)"], scope="every width of h0, x0 at x1=4",
+            ["R*^x1", "R^x1", "R^h0"], ["S(h0)"], scope="every width of h0, x0 at x1=4", declared=BLOCK,
         ),
         "Conv2d stack": Case(
             lambda: qx.from_equinox(Convs(2, KEY), jnp.ones((1, 4, 4)), make=lambda c: Convs(c, KEY)),
             ["R+^c", "R+^h0"], ["S(c)", "S(h0)"],
-            scope="every width of c, h0, y at h1=2, h2=2",
+            scope="every width of c, h0, y at h1=2, h2=2", declared=STACK,
         ),
         "GRUCell": Case(
             lambda: qx.from_equinox(
                 recurrent(eqx.nn.GRUCell)(3), jnp.ones((3, 2)), make=recurrent(eqx.nn.GRUCell)
-            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)",
+            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)", declared=GRU,
         ),
         "LSTMCell": Case(
             lambda: qx.from_equinox(
                 recurrent(eqx.nn.LSTMCell)(3), jnp.ones((3, 2)), make=recurrent(eqx.nn.LSTMCell)
-            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)",
+            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)", declared=LSTM,
         ),
     }  # fmt: skip
 
@@ -185,47 +260,60 @@ def flax_cases():
     heads = lambda n, k: nnx.MultiHeadAttention(
         num_heads=n, in_features=4, qkv_features=n * k, rngs=nnx.Rngs(0), decode=False
     )
+    linen_heads = lambda n, k: nn.MultiHeadDotProductAttention(num_heads=n, qkv_features=n * k)
     row, image = jnp.ones((3, 4)), jnp.ones((3, 3, 1))
     attention = ["GL(k)^n", "GL(k)^n", "R^k^n", "R^n^k"]
     return {
-        "nnx MLP": Case(lambda: qx.from_flax(MLP(5), row), ["R+^h0"], ["S(h0)"]),
+        "nnx MLP": Case(lambda: qx.from_flax(MLP(5), row), ["R+^h0"], ["S(h0)"], declared=SHALLOW),
         "nnx MLP in bfloat16": Case(
             lambda: qx.from_flax(MLP(5, dtype=jnp.bfloat16), row, make=lambda h: MLP(h, dtype=jnp.bfloat16)),
-            ["R+^h"], ["S(h)"],
+            ["R+^h"], ["S(h)"], declared=SHALLOW,
         ),
         "nnx MultiHeadAttention": Case(
             lambda: qx.from_flax(heads(2, 3), jnp.ones((5, 4)), make=heads), attention, ["S(n)"],
-            scope="and widths (n=2, k=3, inputs_q1=4, y=4, inputs_q0=5)",
+            scope="and widths (n=2, k=3, inputs_q1=4, y=4, inputs_q0=5)", declared=BIASED,
         ),
         "nnx LayerNorm block": Case(
             lambda: qx.from_flax(Block(4, 3), row, make=lambda D, f: Block(D, f)), ["R*^D", "R^D", "R^f"], ["S(f)"],
-            scope="",
+            scope="", declared=BLOCK,
         ),
         # running statistics are numbers: a shift of the convolution's bias is one of the norm's, by those numbers
         "nnx BatchNorm + Conv": Case(
             lambda: qx.from_flax(Normalised(2), image), ["R+^h0", "R*^h0"], ["S(h0)"], surplus=2,
-            scope="every width of y at h0=2",
+            scope="every width of y at h0=2", declared=NORMALISED,
         ),
         "linen MLP": Case(
-            lambda: trained(LinenMLP(5), row), ["R+^h0"], ["S(h0)"], scope="every width of x1, x0 at h0=5, y=2"
+            lambda: trained(LinenMLP(5), row), ["R+^h0"], ["S(h0)"], scope="every width of x1, x0 at h0=5, y=2",
+            declared=SHALLOW,
         ),
         "linen MLP with make": Case(
-            lambda: trained(LinenMLP(5), row, LinenMLP), ["R+^width"], ["S(width)"], scope="at y=2"
+            lambda: trained(LinenMLP(5), row, LinenMLP), ["R+^width"], ["S(width)"], scope="at y=2", declared=SHALLOW,
+        ),
+        "linen MultiHeadAttention": Case(
+            lambda: linen(linen_heads(2, 3), jnp.ones((5, 4)), linen_heads), attention, ["S(n)"], scope="",
+            declared=BIASED,
         ),
         "linen LayerNorm block": Case(
-            lambda: linen(LinenBlock(3), row, lambda f: LinenBlock(f)), ["R*^x1", "R^x1", "R^f"], ["S(f)"], scope=""
+            lambda: linen(LinenBlock(3), row, lambda f: LinenBlock(f)), ["R*^x1", "R^x1", "R^f"], ["S(f)"], scope="",
+            declared=BLOCK,
         ),
         "linen BatchNorm + Conv": Case(
             lambda: trained(LinenNormalised(2), image, lambda d: LinenNormalised(d)), ["R+^d", "R*^d"], ["S(d)"],
-            surplus=2, scope="widths (d=2, y=2)",
+            surplus=2, scope="widths (d=2, y=2)", declared=NORMALISED,
         ),
     }  # fmt: skip
 
 
 FLAX = (
     "nnx MLP", "nnx MLP in bfloat16", "nnx MultiHeadAttention", "nnx LayerNorm block", "nnx BatchNorm + Conv",
-    "linen MLP", "linen MLP with make", "linen LayerNorm block", "linen BatchNorm + Conv",
+    "linen MLP", "linen MLP with make", "linen MultiHeadAttention", "linen LayerNorm block", "linen BatchNorm + Conv",
 )  # fmt: skip
+
+
+def dimensions(sizes, families):
+    """Of every family its kind of group and its dimension, or how much it permutes: names of axes are left out."""
+    groups = [family.group for family in families]
+    return sorted((type(g).__name__, g.dimension(sizes) or g.copies(sizes) * sizes[g.axis]) for g in groups)
 
 
 def holds(case):
@@ -237,16 +325,12 @@ def holds(case):
     scopes = {c.scope for _, c in (*found.proved, *found.discrete_proved)}
     assert all(scope.endswith(case.scope) for scope in scopes), scopes
     assert found.audit().surplus == case.surplus, found.audit()
-    space = qx.quotient(arch, found.families or found.discrete)
-    params = arch.parameters
-    moved = space.act(params, space.random_element(KEY, 0.3))
     arrays = [jax.random.normal(jax.random.fold_in(KEY, k), e.shape) for k, e in enumerate(arch.origin.examples.arrays)]
-    before, after = (jax.tree.leaves(arch(p, *arch.origin.examples.filled(arrays)))[0] for p in (params, moved))
-    size = float(np.max(np.abs(np.asarray(before, float))))
-    coarse = before.dtype == jnp.bfloat16
-    np.testing.assert_allclose(
-        np.asarray(after, float), np.asarray(before, float), rtol=0, atol=(0.05 if coarse else 1e-5) * max(size, 1)
-    )
+    inputs = arch.origin.examples.filled(arrays)
+    coarse = jax.tree.leaves(arch(arch.parameters, *inputs))[0].dtype == jnp.bfloat16
+    there_and_back(arch, found, inputs, digits=0.05 if coarse else 1e-5, changes=not coarse)
+    if case.declared is not None:
+        assert dimensions(arch.own, (*found, *found.discrete)) == dimensions(*case.declared())
     return arch, found
 
 

@@ -255,3 +255,59 @@ def test_an_undecided_permutation_is_kept_among_the_unproved():
     model = two_layer(jnp.tanh)
     found = derive(model, lambda s: Certificate("claim", "undecided", "nowhere"), lambda trace, field, seconds: None)
     assert {s.name for s, _ in found.unproved} == {"permute h", "flip h"}
+
+
+# --- constants that float64 does not show, and constants that are no fractions
+
+
+@pytest.mark.parametrize(("eps", "faint"), [(1e-13, 1), (1e-3, 0), (0.0, 0)])
+def test_a_constant_that_float64_does_not_show_is_no_symmetry(eps, faint):
+    """All rows scaled: a symmetry without the constant, and with it none, however small it is."""
+    model = two_layer(lambda z: jax.nn.relu(z * jax.lax.rsqrt(jnp.mean(z**2) + eps)), bias=False)
+    seen = jacobian_rank(model.trace({"x": 3, "h": 4, "y": 2}), 20)
+    assert (seen.rank, seen.faint) == (20 - (eps == 0), faint)
+    assert ("1e-13" in seen.method) == bool(faint)
+
+
+@pytest.mark.slow
+def test_directions_that_a_faint_constant_keeps_from_being_flat_are_said():
+    audit = quiet(two_layer(lambda z: jax.nn.relu(z * jax.lax.rsqrt(jnp.mean(z**2) + 1e-13)), bias=False)).audit(
+        x=3, h=4, y=2
+    )
+    assert (audit.faint, audit.complete) == (1, True)
+    assert "1 more directions are flat to float64, but for constants below 1e-8" in words(audit)
+    assert audit.directions()[1].shape == (0, 20)
+
+
+@pytest.mark.slow
+def test_coefficients_that_are_numbers_of_the_model_are_no_fractions():
+    """Statistics of a norm that are closed over: what its reader adds, the norm's bias takes back times a root."""
+
+    @qx.architecture(params={"W": "h x", "b": "h", "s": "h", "t": "h", "A": "y h"}, inputs={"x": "x"})
+    def normalised(p, x):
+        return p["A"] @ jax.nn.relu((p["W"] @ x + p["b"]) / np.sqrt(1 + 1e-5) * p["s"] + p["t"])
+
+    found = quiet(normalised)
+    fields = [f for f, _ in found.unproved if isinstance(f, FieldFamily)]
+    assert fields
+    assert not any(f.fields for f in fields)
+    assert all("no fractions were found" in c.residual for _, c in found.unproved)
+    audit = found.audit(**fields[0].sizes)
+    assert audit.surplus == audit.unproved == fields[0].sizes["h"]
+
+
+@pytest.mark.slow
+def test_a_table_that_is_read_at_both_ends_is_shifted_along_a_gain():
+    """`E + 1 q / g` is seen by no norm's reader but for a number, and at the other end positions take it back."""
+    shapes = {"E": "v d", "P": "t d", "U": "d", "g": "d", "b": "d", "c": "v"}
+
+    @qx.architecture(params=shapes, inputs={"ids": qx.Tokens("t", below="v")})
+    def tied(p, ids):
+        norm = lambda z: (z - z.mean(-1, keepdims=True)) * jax.lax.rsqrt(z.var(-1, keepdims=True) + 1e-3)
+        read = norm(jnp.tanh(norm(p["E"][ids] + p["P"]) * p["U"])) * p["g"] + p["b"]
+        return read @ p["E"].T + p["c"]
+
+    found = quiet(tied)
+    along = [s for s in found if {"E", "P", "c"} <= {name.partition("[")[0] for name in s.action}]
+    assert [str(s.group) for s in along] == ["R^1"]
+    assert found.audit(v=5, d=4, t=3).complete

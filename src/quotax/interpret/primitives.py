@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.domain import Eqn, Rule, Unreadable
-from quotax.interpret.jets import formulas
+from quotax.interpret.jets import formulas, orders
 from quotax.interpret.jets import rules as jets_rules
 from quotax.interpret.laws.rules import (
     algebraic,
@@ -103,8 +103,8 @@ _ROWS = (
     # what has a law alone: of constants, or of an order
     Row("iota", laws=reindexing.iota),
     Row("dim_as_value", laws=reindexing.size_value),
-    Row("sort", laws=summation.sort),
-    Row("top_k", laws=summation.top_k),
+    Row("sort", jets=orders.sort, laws=summation.sort),
+    Row("top_k", jets=orders.top_k, laws=summation.top_k),
     # moves
     Row("transpose", array=moves(), laws=reindexing.transpose),
     Row("reshape", array=moves(), laws=reindexing.reshape),
@@ -159,8 +159,18 @@ _ROWS = (
     Row("reduce_window_sum", array=reductions.pooling("add"), laws=summation.window_sum),
     Row("reduce_window_max", array=reductions.pooling("max"), laws=summation.window_extreme("window max")),
     Row("reduce_window_min", array=reductions.pooling("min"), laws=summation.window_extreme("window min")),
-    Row("argmax", symbolic=rules.extreme_index("ge"), laws=summation.reduction("argmax", _PLACE)),
-    Row("argmin", symbolic=rules.extreme_index("le"), laws=summation.reduction("argmin", _PLACE)),
+    Row(
+        "argmax",
+        symbolic=rules.extreme_index("ge"),
+        jets=orders.extreme_place(True),
+        laws=summation.reduction("argmax", _PLACE),
+    ),
+    Row(
+        "argmin",
+        symbolic=rules.extreme_index("le"),
+        jets=orders.extreme_place(False),
+        laws=summation.reduction("argmin", _PLACE),
+    ),
     # arithmetic
     Row("add", array=_combine("add"), laws=algebraic.linear(1)),
     Row("add_any", array=_combine("add"), laws=algebraic.linear(1)),

@@ -136,7 +136,8 @@ def reduced(
     definition = algebra.substitute(body, mapping)
     extents = tuple(i.extent for i in new)
     count = len(others)
-    rows = ((tuple(range(count)), tuple(range(count, count + len(new))), True),) if law.follows else ()
+    last = count + len(new) - 1  # the place: one for each value of the slots before it
+    rows = ((tuple(range(last)), (last,), True),) if law.follows else ()
     made = algebra.atoms.make(
         ("reduction", name, settings, places, extents, key_of(definition)),
         kinds.Reduction(name, settings, law, places, extents, definition),

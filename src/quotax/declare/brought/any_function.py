@@ -105,7 +105,8 @@ def installed(call: str, library: str) -> Any:
 
 def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
     """Which leaves of a tree are parameters, by a function of a leaf or a tree of truth values."""
-    if callable(trainable):
+    alike = jax.tree.structure(trainable) == jax.tree.structure(tree)  # a module of truth values may be callable, too
+    if callable(trainable) and not alike:
         return lambda leaf: bool(trainable(leaf))
     try:
         flags = jax.tree.leaves(jax.tree.broadcast(trainable, tree, is_leaf=lambda leaf: leaf is None))

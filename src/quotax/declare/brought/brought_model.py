@@ -230,7 +230,8 @@ def free_axes(
         try:
             traced(dict(own) | sizes)
         except ArchitectureError as error:
-            return str(error.__cause__ or error).strip().splitlines()[0][:160]
+            cause = error.__cause__ or error
+            return (str(cause).strip() or type(cause).__name__).splitlines()[0][:160]  # `assert` says nothing
         return None
 
     pool = (n for n in _PRIMES if n not in own.values())

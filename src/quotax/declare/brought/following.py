@@ -355,8 +355,16 @@ def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
 def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     numbers = settings["dimension_numbers"]
     out = _fresh(shapes[0])
-    if settings["feature_group_count"] == settings["batch_group_count"] == 1:
-        meet(dims[0][numbers.lhs_spec[1]], dims[1][numbers.rhs_spec[1]])
+    features, made, read = (
+        dims[k][at] for k, at in ((0, numbers.lhs_spec[1]), (1, numbers.rhs_spec[0]), (1, numbers.rhs_spec[1]))
+    )
+    groups, outputs = settings["feature_group_count"], math.prod(unknown.size for unknown in made)
+    if groups == settings["batch_group_count"] == 1:
+        meet(features, read)
+    elif settings["batch_group_count"] == 1 and outputs:  # each group of channels makes as many
+        group = Unknown(groups)
+        meet(features, [group, *read])
+        meet(made, [group, Unknown(outputs // groups)])
     for dim in (*(dims[1][k] for k in numbers.rhs_spec[2:]), *(dims[0][k] for k in numbers.lhs_spec[2:])):
         for unknown in factors(dim):
             unknown.number = True

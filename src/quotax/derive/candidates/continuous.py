@@ -28,7 +28,7 @@ from quotax.derive.candidates.templates import (
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.vector_fields import fields_at, random_point
 from quotax.derive.sampling import modular
-from quotax.derive.sampling.batches import Batch, batches
+from quotax.derive.sampling.batches import Batch, batches, points_together
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
 from quotax.symmetry import Group, Symmetry
@@ -57,7 +57,7 @@ def sample(
     budget = budget or Budget()
     trace = model.trace(sizes)
     discrete = any(spec.discrete for spec in trace.inputs)
-    stream = batches(trace, rng, 4 if discrete else 16)
+    stream = batches(trace, rng, 4 if discrete else points_together(trace))
     kept: list[Batch] = []
     while sum(b.rows for b in kept) < rows or len(kept) < (12 if discrete else 3):
         if kept and not budget.left:

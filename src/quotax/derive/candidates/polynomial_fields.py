@@ -80,6 +80,13 @@ class Unknowns:
         starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
         return (np.add.reduceat(terms, starts, axis=2) % PRIME).reshape(-1, self.count)
 
+    def real_field(self, unknown: int, theta: np.ndarray) -> np.ndarray:
+        """One basis field at a point of floats."""
+        out = np.zeros(len(theta))
+        for k in np.flatnonzero(self.owner == unknown):
+            out[self.target[k]] += np.prod(theta[list(self.monomials[self.monomial[k]])])
+        return out
+
     def fields(self, coefficients: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """The fields with these coefficients `(fields, unknowns)` at one point."""
         value = self.values(theta[None])[0][self.monomial]
@@ -219,13 +226,14 @@ def directions(basis: Unknowns, solutions: np.ndarray, known: np.ndarray, theta:
 
 
 def as_sympy(
-    basis: Unknowns, coefficients: Sequence[Fraction], symbols: Sequence[sp.Symbol]
+    basis: Unknowns, coefficients: Sequence[Fraction] | Sequence[float], symbols: Sequence[sp.Symbol]
 ) -> dict[sp.Symbol, sp.Expr]:
     """A field as SymPy expressions by parameter entry."""
     out: dict[sp.Symbol, sp.Expr] = {}
     for unknown, target, monomial in zip(basis.owner, basis.target, basis.monomial, strict=True):
         a = coefficients[unknown]
         if a:
-            term = sp.Mul(sp.Rational(a.numerator, a.denominator), *(symbols[p] for p in basis.monomials[monomial]))
+            number = sp.Rational(a.numerator, a.denominator) if isinstance(a, Fraction) else sp.Float(a)
+            term = sp.Mul(number, *(symbols[p] for p in basis.monomials[monomial]))
             out[symbols[target]] = out.get(symbols[target], sp.S.Zero) + term
     return {symbol: expression for symbol, expression in out.items() if expression != 0}

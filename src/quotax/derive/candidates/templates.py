@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -219,30 +219,34 @@ def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Shif
 
 
 def weighed_terms(
-    specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Collection[str | None] | None = None
+    into: Sequence[tuple[str, tuple[int, ...]]],
+    specs: Sequence[ArraySpec],
+    axes: tuple[str, ...],
+    gain: str | None,
 ) -> list[Weigh]:
-    """Places where a multiple of a vector over `axes` may be added to a bias, by a number over one of these gains."""
+    """Multiples of a vector over `axes` that may be added to these biases, by a number over this gain."""
     vectors = _vectors_beside(specs, axes)
     return [
         Weigh(name, at, v, gain)
-        for name, at in biases(specs, axes)
+        for name, at in into
         for beside in vectors.values()
         for v in beside
-        for gain in (None, *beside)
-        if v != gain and (gains is None or gain in gains)
+        if v != gain and (gain is None or gain in beside)
     ]
 
 
 def biases(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[tuple[str, tuple[int, ...]]]:
-    """Parameters that are vectors over `axes`, with where these stand in them."""
-    return [(s.name, at) for s in specs if len(s.factors) == len(axes) for at in placings(s.factors, axes)]
+    """Parameters that are vectors over `axes`, with where these stand in them; a number is added to all of a vector."""
+    most = len(axes) or 1
+    return [(s.name, at) for s in specs if len(s.factors) <= most for at in placings(s.factors, axes)]
 
 
 def _vectors_beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> dict[Any, list[str]]:
-    """Vectors on other axes, by their axis."""
+    """Vectors on other axes, or on one that some array has twice, by their axis."""
     vectors: dict[Any, list[str]] = {}
+    own = {axis for axis in axes if all(spec.factors.count(axis) < 2 for spec in specs)}
     for spec in specs:
-        if len(spec.factors) == 1 and spec.factors[0] not in axes:
+        if len(spec.factors) == 1 and spec.factors[0] not in own:
             vectors.setdefault(spec.factors[0], []).append(spec.name)
     return vectors
 
@@ -284,9 +288,11 @@ def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tupl
     pairs of $b$ and $g$. Shifts are therefore found first with a multiple of its own at every point, which needs no
     pairs, and the pairs are tried for those gains that are left.
     """
-    shifts, into = unseen_terms(specs, axes), biases(specs, axes)
+    shifts = unseen_terms(specs, axes)
     if not shifts:
         return []
+    own = biases(specs, axes)
+    into = _apart(data, own)
 
     def equations(moments: Moments, chosen: Sequence[Shift]) -> np.ndarray:
         columns = np.stack([moments.shift(t.param, t.places, t.gain, t.across) for t in chosen], axis=-1)
@@ -295,7 +301,23 @@ def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tupl
 
     found = np.atleast_1d(_left(data, shifts, equations).any(axis=0))
     left = [t for t, kept in zip(shifts, found, strict=True) if kept]
-    return _solved(data, [*left, *weighed_terms(specs, axes, {t.gain for t in left})], axes)
+    solutions: list[Solution] = []
+    gains = dict.fromkeys(t.gain for t in left if t.gain is not None or (t.param, t.places) not in own)
+    for gain in gains:  # what one norm does not see is made of its own gain
+        terms = [*(t for t in left if t.gain in (None, gain)), *weighed_terms(into, specs, axes, gain)]
+        said = (s for s in _solved(data, terms, axes) if any(getattr(t, "gain", None) == gain for t, _ in s.terms))
+        solutions += (s for s in said if s not in solutions)
+    return solutions
+
+
+def _apart(data: Sequence[Moments], into: Sequence[tuple[str, tuple[int, ...]]]) -> list[tuple[str, tuple[int, ...]]]:
+    """Of these biases as many as no shift of some leaves the model as it is: what one takes up, another need not."""
+    shifts = [Shift(name, at) for name, at in into]
+    if not shifts:
+        return []
+    same = _left(data, shifts, lambda moments, chosen: np.stack([_column(moments, t) for t in chosen], axis=-1))
+    spare = {int(np.flatnonzero(row)[0]) for row in same}
+    return [bias for k, bias in enumerate(into) if k not in spare]
 
 
 def _solved(data: Sequence[Moments], terms: Sequence[Part], axes: tuple[str, ...]) -> list[Solution]:

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ LOOKED_AT = 2500
 """With more parameters than this, what the families leave is not looked at."""
 SMALL = 700
 """With more parameters than this, fields that move all of them are not looked for."""
+
+LONGEST = 64
+"""Numerators and denominators above this are those of a residue that happens to be a fraction."""
 
 Lines = tuple[str, ...]
 ProveField = Callable[[Trace, Callable[[Arrays], dict[str, Any]], float], tuple[Lines, Lines] | None]
@@ -261,7 +265,7 @@ def _tried(
 
     for row in chosen:
         numbers = modular.rationals(row)
-        if numbers is None:
+        if numbers is None or _arbitrary(numbers):
             left(row, (), "no fractions were found for its coefficients")
             continue
         vector = polynomial_fields.as_sympy(basis, numbers, flat)
@@ -293,6 +297,11 @@ def _proved(model: Model, sizes: Mapping[str, int], count: int, how: Lines, assu
     assumptions = (defined, *(a for a in assumed if a not in defined))
     claim = f"{model.name} is constant along these fields"
     return Certificate(claim, "proved", f"widths ({where})", steps, assumptions)
+
+
+def _arbitrary(numbers: Sequence[Fraction]) -> bool:
+    """Whether fractions are those of residues that stand for other numbers: of a variance that was closed over."""
+    return any(max(abs(n.numerator), n.denominator) > LONGEST for n in numbers)
 
 
 def _undecided(model: Model, sizes: Mapping[str, int], why: str) -> Certificate:

@@ -130,7 +130,10 @@ def _directions(
     for spec in specs:
         for place in (k for k, factor in enumerate(spec.factors) if factor == kernel.axis):
             rows, positions = (_along(own[spec.name], place) for own in (arrays, at))
-            for vectors in _seen(specs, actions, arrays, kernel, spec.name, place):
+            seen = list(_seen(specs, actions, arrays, kernel, spec.name, place))
+            if np.linalg.matrix_rank(np.concatenate(seen)) == len(rows):
+                seen = seen[:1]  # what is seen in several ways and fills the axis would explain anything
+            for vectors in seen:
                 into = np.einsum("ki,rs->kris", vectors, np.eye(rows.shape[1])).reshape(-1, *rows.shape)
                 through = np.einsum("ci,kr->kcir", np.eye(len(rows)), vectors @ rows).reshape(-1, *rows.shape)
                 changes = np.concatenate([into, through]) if rows.shape[1] > 1 else into  # of a vector it is anything

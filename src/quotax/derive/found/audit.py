@@ -14,6 +14,7 @@ from quotax.derive.candidates.unnamed import Leftover
 from quotax.derive.found.array_kernels import explained
 from quotax.derive.found.dimensions import axis_symbol
 from quotax.derive.points.exact_jacobian import exact_jacobian
+from quotax.derive.points.faint_constants import SEEN, raised
 from quotax.derive.points.float_model import GAP, MOST_POINTS, FloatModel, Rank, counted
 from quotax.derive.points.probing import FLAT, probe
 from quotax.derive.points.vector_fields import dimensions, fields_at
@@ -54,6 +55,8 @@ class Audit(Result):
     unproved: int = 0
     kernels: Mapping[str, int] = field(default_factory=dict)
     """Surplus directions that an array has a kernel for, along an axis, by the array: `array_kernels.py`."""
+    faint: int = 0
+    """Directions that are not flat, and that only constants below 1e-8 keep from it: `faint_constants.py`."""
 
     _also = ("flat", "stabiliser", "surplus", "unexplained", "complete")
 
@@ -89,7 +92,7 @@ class Audit(Result):
                 f"`audit.directions()` at {self.parameters} parameters: {self.unavailable.get('rank', 'no rank')}. "
                 "Ask for an audit at other sizes."
             )
-        here = FloatModel(self.model.trace(self.sizes))
+        here = _running(self.model.trace(self.sizes), self.faint)
         return surplus_directions(here, self.actions, self.rank, np.random.default_rng(seed))
 
     def __str__(self) -> str:
@@ -102,6 +105,8 @@ class Audit(Result):
             verdict += (
                 f", of which kernel directions {sum(self.kernels.values())} ({what}), unexplained {self.unexplained}"
             )
+        if self.faint:
+            verdict += f"; {self.faint} more directions are flat to float64, but for constants below 1e-8"
         if self.unproved:
             verdict += f"; {self.unproved} fields found here are not proved and not counted"
         inert = f"inert to first order: {', '.join(self.inert)}; " if self.inert else ""
@@ -131,7 +136,7 @@ def audit(
     unproved = 0 if left is None else sum(max(len(f.fields), 1) for f in left.unproved)
     kernels = {}
     if seen.rank is not None and not unnamed and total <= DENSE and total - seen.rank > orbit:
-        kernels = kernel_directions(FloatModel(trace), actions, seen.rank, np.random.default_rng(0))
+        kernels = kernel_directions(_running(trace, seen.faint), actions, seen.rank, np.random.default_rng(0))
     return Audit(
         dict(sizes),
         total,
@@ -145,6 +150,7 @@ def audit(
         inert=seen.inert,
         unproved=unproved,
         kernels=kernels,
+        faint=seen.faint,
     )
 
 
@@ -180,6 +186,12 @@ class Seen:
     method: str
     inert: tuple[str, ...] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    faint: int = 0
+
+
+def _running(trace: Trace, faint: int) -> FloatModel:
+    """The model in floats, as the rank was taken."""
+    return FloatModel(raised(trace)[0] if faint else trace)
 
 
 def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> Seen:
@@ -206,7 +218,16 @@ def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> S
         found = running.rank(rng, most)
     if found is None:
         return Seen(None, "float64", (), _missing(NOWHERE))
-    method = f"float64, {_points(running, found)}"
+    faint, constants = 0, ""
+    if found.value < most:
+        louder, met = raised(trace)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            also = FloatModel(louder).rank(rng, most) if met else None
+        if also is not None and also.value > found.value and (also.gap > GAP or also.value == most):
+            faint, found = also.value - found.value, also
+            constants = f", with {', '.join(f'{c:.0e}' for c in met)} as {SEEN}: as it is, rank {also.value - faint}"
+    method = f"float64, {_points(running, found)}{constants}"
     if exact is not None:
         method += ", exact arithmetic agrees" if exact == found.value else f", exact arithmetic allows {exact}"
     inert = _inert(trace, found.moving)
@@ -216,7 +237,7 @@ def jacobian_rank(trace: Trace, total: int, orbit: int = 0, seed: int = 11) -> S
     if found.gap <= GAP and found.value < most:
         why = f"singular values fall by {found.gap:.1g} only at {found.value}, which is no clear gap"
         return Seen(None, method, inert, _missing(why))
-    return Seen(found.value, method, inert)
+    return Seen(found.value, method, inert, faint=faint)
 
 
 def _points(running: FloatModel, found: Rank) -> str:

@@ -16,6 +16,16 @@ from quotax.interpret.jets.residues import PRIME
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.shared.mask_levels import read_masks
 
+TOGETHER = 16
+"""Points of a batch, unless each has many outputs."""
+
+
+def points_together(trace: Trace) -> int:
+    """How many points a batch has: of a model with many outputs (images, sequences) a few give as many equations."""
+    outputs = sum(int(np.prod(aval.shape, dtype=np.int64)) for aval in trace.jaxpr.out_avals)
+    return int(np.clip(96 // max(outputs, 1), 4, TOGETHER))
+
+
 _TRIED = 20
 """So many draws without a number, and constants that were read as minus infinity are the numbers that they are."""
 

@@ -155,6 +155,38 @@ class JetDomain:
             start += size
         return self.record(values, partials, infinite)
 
+    def places(self, value: Any) -> np.ndarray:
+        """Whole numbers, sample by sample: where something stands in an order."""
+        numbers = np.broadcast_to(value.values, (self.samples, *value.shape)).astype(np.int64)
+        return np.where(numbers > PRIME // 2, numbers - PRIME, numbers)
+
+    def take_each(self, pool: Sequence[Any], index: np.ndarray) -> Jet:
+        """Entries of the pool at positions of each sample's own: `index` is (samples, *shape)."""
+        jets = [self.lift(value) for value in pool]
+        flat = [
+            np.broadcast_to(jet.values.reshape(len(jet.values), -1), (len(index), jet.values[0].size)) for jet in jets
+        ]
+        rows = index.reshape(len(index), -1)
+        taken = lambda arrays: np.take_along_axis(np.concatenate(arrays, axis=1), rows, axis=1).reshape(index.shape)
+        truth = all(jet.truth for jet in jets)
+        values = taken(flat if truth else [f.astype(np.int64) for f in flat])
+        infinite = None
+        if any(jet.infinite is not None for jet in jets):
+            signs = [
+                np.zeros(f.shape, np.int8) if j.infinite is None else j.infinite
+                for j, f in zip(jets, flat, strict=True)
+            ]
+            infinite = taken(
+                [np.broadcast_to(i.reshape(len(i), -1), f.shape) for i, f in zip(signs, flat, strict=True)]
+            )
+            infinite = infinite if infinite.any() else None
+        partials, start = [], 0
+        for jet, entries in zip(jets, flat, strict=True):
+            if jet.node is not None:
+                partials.append((jet, _scatter_each(rows - start, entries.shape[1], jet.shape)))
+            start += entries.shape[1]
+        return self.record(values, partials, infinite)
+
     def combine(self, operation: str, left: Any, right: Any) -> Jet:
         """Entrywise operation, broadcasting as NumPy does."""
         a, b = self._aligned(self.lift(left), self.lift(right))
@@ -322,5 +354,19 @@ def _scatter(
         out = np.zeros((*adjoint.shape[:2], size), np.int64)
         out[:, :, landing] = flat
         return out.reshape(*adjoint.shape[:2], *shape)
+
+    return pull
+
+
+def _scatter_each(target: np.ndarray, size: int, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    """The pullback of reading positions of each sample's own: those below zero or from `size` on read elsewhere."""
+    inside = (target >= 0) & (target < size)
+
+    def pull(adjoint: np.ndarray) -> np.ndarray:
+        flat = adjoint.reshape(*adjoint.shape[:2], -1)
+        out = np.zeros((*adjoint.shape[:2], size), np.int64)
+        for sample, (places, here) in enumerate(zip(target, inside, strict=True)):
+            np.add.at(out[:, sample].T, places[here], flat[:, sample, here].T)
+        return (out % PRIME).reshape(*adjoint.shape[:2], *shape)
 
     return pull

@@ -7,6 +7,7 @@ tied: the base argument z carries a number u with $e^{kz/12} = u^k$, and $[kz > 
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -40,6 +41,8 @@ class RandomFunctions:
 
     seeds: np.ndarray
     bases: dict[tuple[str, int, int], tuple[int, Fraction]] = field(default_factory=dict)
+    signs: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """The sign of a base argument, by sample, where an order decided it before it was drawn."""
 
     def free(self, function: str, argument: np.ndarray) -> np.ndarray:
         """A residue that depends on sample, function and argument, and on nothing else."""
@@ -54,8 +57,48 @@ class RandomFunctions:
     def positive(self, argument: np.ndarray) -> np.ndarray:
         """Indicator of argument > 0 (false at 0): opposite for opposite arguments, the same for positive multiples."""
         base, multiple = self._based("sign", argument)
-        drawn = self.free("sign", base) % 2 == 0
+        drawn = self._sign(base)
         return np.where(multiple[..., 0] > 0, drawn, ~drawn) & (argument != 0)
+
+    def _sign(self, base: np.ndarray) -> np.ndarray:
+        drawn = self.free("sign", base) % 2 == 0
+        if self.signs:
+            rows = drawn.reshape(len(drawn), -1), base.reshape(len(base), -1)
+            for seed, own, numbers in zip(self.seeds.tolist(), *rows, strict=True):
+                own[:] = [self.signs.get((seed, z), d) for z, d in zip(numbers.tolist(), own.tolist(), strict=True)]
+        return drawn
+
+    def order(self, values: np.ndarray, infinite: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the last axis from the largest on, and the samples in which signs drawn before allow none.
+
+        The order is drawn, but keeps what is known of pairs; from then on their differences have signs that agree.
+        """
+        asked = set(self.bases)
+        rank, count = self.free("order", values), values.shape[-1]
+        pairs = values[..., :, None].astype(np.int64) - values[..., None, :]
+        base, multiple = self._based("sign", pairs % PRIME)
+        above = np.where(multiple[..., 0] > 0, self._sign(base), ~self._sign(base))
+        out, bad = np.zeros(values.shape, np.int64), np.zeros(len(values), bool)
+        for at in np.ndindex(values.shape[:-1]):
+            seed = int(self.seeds[at[0]])
+            larger: dict[tuple[int, int], bool] = {}
+            for i, j in itertools.permutations(range(count), 2):
+                signs = (0, 0) if infinite is None else (infinite[(*at, i)], infinite[(*at, j)])
+                if any(signs) or values[(*at, i)] == values[(*at, j)]:
+                    larger[i, j] = signs[0] > signs[1] or (signs[0] == signs[1] and i < j)
+                elif ("sign", seed, int(base[(*at, i, j)])) in asked:
+                    larger[i, j] = bool(above[(*at, i, j)])
+            left = sorted(range(count), key=lambda i: -int(rank[(*at, i)]))
+            for place in range(count):
+                free = [i for i in left if not any(larger.get((j, i), False) for j in left)]
+                bad[at[0]] |= not free
+                first = (free or left)[0]
+                left.remove(first)
+                out[(*at, place)] = first
+                for j in left:
+                    if (first, j) not in larger:
+                        self.signs[seed, int(base[(*at, first, j)])] = bool(multiple[(*at, first, j, 0)] > 0)
+        return out, bad
 
     def exponential(self, argument: np.ndarray) -> np.ndarray:
         """$e^z$: free, but $e^{kz}$ is the k-th power and $e^0 = 1$."""

@@ -148,7 +148,10 @@ def relation(name: str) -> Rule:
             equal = np.where((left != 0) | (right != 0), left == right, equal)
         if name in ("eq", "ne"):
             return [Jet(equal if name == "eq" else ~equal)]
-        above = domain.above(a, b)
+        if np.issubdtype(np.dtype(eqn.inputs[0].dtype), np.integer):  # places in an order, whose values are known
+            above = domain.places(a) > domain.places(b)
+        else:
+            above = domain.above(a, b)
         strict = {"gt": above & ~equal, "ge": above | equal, "lt": ~above & ~equal, "le": ~above | equal}
         return [Jet(strict[name])]
 

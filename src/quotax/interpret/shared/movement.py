@@ -33,15 +33,39 @@ def run(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> 
 
 
 def movement(*controls: int, rest: bool = False) -> Rule:
-    """The rule of a move; `controls` are operands that say where and must be constant (`rest`: and all later ones)."""
+    """The rule of a move; `controls` are operands that say where (`rest`: and all later ones).
+
+    They must be constant, or the domain knows them sample by sample (`places`, `take_each`).
+    """
 
     def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+        spots = [k for k in range(len(args)) if is_control(k, controls, rest)] if controls else []
+        drawn = {k: eqn.domain.places(args[k]) for k in spots if _differs(eqn.domain, args[k])}
+        if drawn:
+            return _moved_each(eqn, args, drawn, controls, rest)
         numbered, pool = number(eqn, args, controls, rest)
         moved = move(eqn, numbered, pool)
         pool = _taken(pool, moved)
         return [eqn.domain.take(pool, index) for index in moved]
 
     return rule
+
+
+def _differs(domain: Any, value: Any) -> bool:
+    return concrete(domain, value) is None and hasattr(domain, "places")
+
+
+def _moved_each(
+    eqn: Eqn, args: list[Any], drawn: Mapping[int, np.ndarray], controls: tuple[int, ...], rest: bool
+) -> list[Any]:
+    moves, pool = [], []
+    for sample in range(len(next(iter(drawn.values())))):
+        placed = [np.asarray(drawn[k][sample]) if k in drawn else arg for k, arg in enumerate(args)]
+        numbered, pool = number(eqn, placed, controls, rest)
+        moves.append(move(eqn, numbered, pool))
+    stacked = [np.stack(column) for column in zip(*moves, strict=True)]
+    pool = _taken(pool, stacked)
+    return [eqn.domain.take_each(pool, index) for index in stacked]
 
 
 def _taken(pool: list[Any], moved: list[np.ndarray]) -> list[Any]:

@@ -105,7 +105,7 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     """`[poly = n]` for a ramp n: a delta of two ramps, a selection by tokens, or the place of a maximum."""
     algebra = eqn.algebra
     factor, other = single(ramp), single(poly)
-    if factor is None or not isinstance(algebra.atoms[factor.atom].what, kinds.Ramp):
+    if factor is None or not _counts(algebra.atoms[factor.atom].what):
         return None
     (column,) = factor.at
     token = token_of(algebra, poly)
@@ -122,6 +122,13 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     if at is not None and at.nonnegative and column.extent.minus(at).positive:
         return algebra.normal(1, [algebra.delta(ix.Fixed(at, column.extent), column)])
     return None
+
+
+def _counts(what: Any) -> bool:
+    """Whether an array is 0, 1, 2, ...: of an axis with a number for its size it is a constant."""
+    if isinstance(what, kinds.Constant) and what.array.ndim == 1:
+        return bool((what.array == np.arange(len(what.array))).all())
+    return isinstance(what, kinds.Ramp)
 
 
 def select(eqn: Eqn, args: list[Any]) -> list[Any]:

@@ -82,7 +82,7 @@ def _reach(atom: Atom, at: Sequence[Index]) -> Size | None:
             return at[0].extent.minus(1)
         case kinds.TokenInput(below):
             return below.minus(1)
-        case kinds.Reduction(name="argmax" | "argmin", touched=touched):
+        case kinds.Reduction(name=name, touched=touched) if name in PLACES:
             return tensors.whole([i.extent for i in touched]).minus(1)
         case _:
             return None
@@ -162,6 +162,10 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     return algebra.entry(made, (*labels, column))
 
 
+PLACES = ("argmax", "argmin", "top k places")
+"""Reductions that say where something stands among what they read; the last one for each of the first `k`."""
+
+
 def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     """`[argmax z = column]` where a polynomial is such a position: it moves with what it is the place of."""
     algebra = eqn.algebra
@@ -170,7 +174,7 @@ def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     if (
         factor is None
         or not isinstance(made, kinds.Reduction)
-        or made.name not in ("argmax", "argmin")
+        or made.name not in PLACES
         or len(made.touched) != 1
         or made.touched[0].extent != column.extent
     ):
@@ -178,21 +182,38 @@ def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     if not _without_ties(algebra, made.definition, made.touched[0]):
         return None
     writer = eqn.writer
-    writer.notes[f"the {made.name[3:]}imum at {eqn.place} is attained at one place"] = None
+    alone = (
+        "all of which the largest are taken at {} differ"
+        if made.new
+        else f"the {made.name[3:]}imum at {{}} is attained at one place"
+    )
+    writer.notes[alone.format(eqn.place)] = None
     read, new = writer.fresh(column.extent), writer.fresh(column.extent)
     mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(factor.at)}
     body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
-    found = reduced(algebra, body, [read], [new], Extreme("none", False, follows=True), f"{made.name} place", (), True)
-    return algebra.substitute(found, {new: column})
+    which = [writer.fresh(size) for size in made.new]  # the first, the second: of several the place of each
+    law = Extreme("none", False, follows=True)
+    found = reduced(algebra, body, [read], [*which, new], law, f"{made.name} place", (), True)
+    own = factor.at[len(factor.at) - len(which) :]
+    return algebra.substitute(found, {new: column, **dict(zip(which, own, strict=True))})
 
 
 def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
     """Whether entries differ along an index at almost every point.
 
     They do where they are polynomials in parameters and inputs there, or functions of them that are nowhere flat.
+    What all entries add, or have for a positive factor, is left out first: softmax(z) has the ties of z.
     """
-    if along not in algebra.free_in(poly):
+    poly = {term: c for term, c in poly.items() if along in algebra.free_in({term: c})}
+    if not poly:
         return False
+    if len(poly) == 1:
+        (term,) = poly
+        left = [f for f in term if along in f.at or algebra.atoms[f.atom].sign != "positive"]
+        poly = {tuple(left): poly[term]}
+        inner = _within(algebra, left[0]) if len(left) == 1 else None
+        if inner is not None:
+            return _without_ties(algebra, inner, along)
     smooth = kinds.Parameter | kinds.Input | kinds.NamedSum | kinds.Real | kinds.Extent | kinds.Rational
     for atom in made_of(algebra, [poly]):
         if isinstance(atom.what, kinds.Application):
@@ -202,6 +223,24 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
         elif not isinstance(atom.what, smooth) or atom.sign == "boolean":
             return False
     return True
+
+
+def _within(algebra: Algebra, factor: Factor) -> Poly | None:
+    """What an entry is a sum of, or an increasing function of, where it is one."""
+    made = algebra.atoms[factor.atom]
+    mapping: dict[Any, Index] = {
+        place(0, k, size): i for k, (size, i) in enumerate(zip(made.slots, factor.at, strict=True))
+    }
+    match made.what:
+        case kinds.NamedSum(poly) if factor.power == 1:
+            return algebra.substitute(poly, mapping)
+        case kinds.Application(function=function, arguments=(argument,)) if (
+            made.sign == "positive" or factor.power == 1
+        ):
+            (z,) = function.symbols
+            if function.law is None and sp.diff(function.expression, z).is_positive:
+                return algebra.substitute(argument, mapping)
+    return None
 
 
 def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor:

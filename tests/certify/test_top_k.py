@@ -1,0 +1,55 @@
+"""Experts that are chosen by their scores: what stands among the largest moves with what it is the place of."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import quotax as qx
+
+pytestmark = pytest.mark.slow
+SHAPES = {"G": "e x", "W1": "e h x", "W2": "e y h"}
+EXPERTS = {"G": "g @ G", "W1[e,h,x]": "g[e,e_] W1[e_,h,x]", "W2[e,y,h]": "g[e,e_] W2[e_,y,h]"}
+
+
+def mixture(choose):
+    return qx.architecture(params=SHAPES, inputs={"x": "x"})(choose)
+
+
+@mixture
+def gathered(p, x):
+    scores, places = jax.lax.top_k(p["G"] @ x, 2)
+    return jnp.einsum("k,kyh,kh->y", jax.nn.softmax(scores), p["W2"][places], jax.nn.relu(p["W1"][places] @ x))
+
+
+@mixture
+def one_hot(p, x):
+    weights, places = jax.lax.top_k(jax.nn.softmax(p["G"] @ x), 2)
+    gate = weights / weights.sum() @ jax.nn.one_hot(places, len(p["G"]))
+    return gate @ jnp.einsum("eyh,eh->ey", p["W2"], jax.nn.relu(p["W1"] @ x))
+
+
+@mixture
+def often_equal(p, x):
+    """Of equal scores the first is taken: many are zero."""
+    scores, places = jax.lax.top_k(jax.nn.relu(p["G"] @ x), 2)
+    return jnp.einsum("k,kyh,kh->y", jax.nn.softmax(scores), p["W2"][places], jax.nn.relu(p["W1"][places] @ x))
+
+
+@pytest.mark.parametrize("model", [gathered, one_hot], ids=lambda m: m.name)
+def test_experts_are_permuted_with_their_scores(model):
+    experts = qx.verify(model, qx.Symmetry("experts", qx.Permutation("e"), EXPERTS))
+    assert experts, experts
+    assert "differ" in " ".join(experts.assumptions)
+    without = {key: text for key, text in EXPERTS.items() if "W2" not in key}
+    assert qx.verify(model, qx.Symmetry("twin", qx.Permutation("e"), without)).status == "refuted"
+
+
+def test_experts_of_equal_scores_are_not():
+    assert not qx.verify(often_equal, qx.Symmetry("experts", qx.Permutation("e"), EXPERTS))
+
+
+def test_what_the_experts_share_is_derived():
+    found = qx.derive(one_hot)
+    assert {str(s.group) for s in found} == {"R^x", "R+^h^e"}
+    assert {str(s.group) for s in found.discrete} == {"S(h)^e", "S(e)"}
+    assert found.audit(e=3, h=2, x=3, y=2).complete
