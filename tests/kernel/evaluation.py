@@ -184,6 +184,9 @@ class Numbers:
                 return getattr(np, made.name)(flat, -1)
             case "argmax place" | "argmin place":
                 return getattr(np, made.name.split()[0])(flat, -1)[..., None] == np.arange(count)
+            case "top k places place":
+                chosen = np.argsort(-flat, -1, kind="stable")[..., : int(np.prod(new[:-1]))]
+                return chosen.reshape(*lead, *new[:-1])[..., None] == np.arange(count)
             case "sort":
                 return np.sort(flat, -1).reshape(*lead, *own)
             case "top k" | "top k places":

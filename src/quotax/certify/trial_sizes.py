@@ -58,7 +58,8 @@ def _divisor(group: Group | None) -> int:
 def traceable(model: Model, group: Group | None, call: str) -> list[Trace]:
     """The traces of a small, a second and a larger assignment; refused when no unequal sizes are accepted.
 
-    The larger one asks of the axes what the small one had to: even ones, multiples, products.
+    The larger one asks of the axes what the small one had to: even ones, multiples, products. A model that was brought
+    with parameters, and is accepted at their sizes alone, is traced there: its axes were read, not declared.
     """
     traces: list[Trace] = []
     cause: ArchitectureError | None = None
@@ -76,7 +77,12 @@ def traceable(model: Model, group: Group | None, call: str) -> list[Trace]:
             break
     if not traces:
         assert cause is not None
-        return [model.trace(accepted_sizes(model, call, cause))]
+        try:
+            return [model.trace(accepted_sizes(model, call, cause))]
+        except ArchitectureError:
+            if own := getattr(model, "own", None):
+                return at_sizes(model, [own])
+            raise
     return traces
 
 
