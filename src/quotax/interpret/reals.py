@@ -45,6 +45,12 @@ DIGITS = 52
 TINY = 2.0**-960
 """Smaller numbers are not far from those that float64 has fewer digits for, or none."""
 
+_LEVEL = ("tanh", "logistic", "erf", "erfc", "erf_inv", "atan", "expm1", "exp")
+"""Functions that are level far out: their values there are equal in float64 where those of real numbers are not."""
+
+FAR = 4.0
+"""Arguments beyond this are far out."""
+
 _IGNORED = ("precision", "accuracy")
 """Settings that say how exactly to compute; some are refused in float64."""
 
@@ -58,7 +64,8 @@ def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[
 
     With fewer `bits` every result is rounded to so many binary digits, is NaN where finite numbers gave an infinite
     one, and 0 where it is smaller than `TINY`. The same numbers twice, at two precisions, tell how much of them is
-    rounding or overflow: where nothing is rounded, as among small fractions, nothing changes.
+    rounding or overflow: where nothing is rounded, as among small fractions, nothing changes. Values of functions that
+    are level far out, which float64 cannot tell apart there, differ in their last digit.
 
     >>> import jax, jax.numpy as jnp
     >>> rounded = jax.make_jaxpr(lambda x: x.astype(jnp.bfloat16) / 3)(jax.ShapeDtypeStruct((), "float32"))
@@ -146,7 +153,10 @@ class _Reading:
             settings = (_Reading(DIGITS) if name == "while" else self).widened(params)
         outputs = primitive.bind(*arguments, **settings)
         outputs = outputs if primitive.multiple_results else [outputs]
-        return outputs if self.bits == DIGITS or name in MOVES else [self.rounded(x, arguments) for x in outputs]
+        if self.bits == DIGITS or name in MOVES:
+            return outputs
+        outputs = [self.rounded(x, arguments) for x in outputs]
+        return [self.told_apart(x, arguments[0]) for x in outputs] if name in _LEVEL else outputs
 
     def rounded(self, value: Any, arguments: Sequence[Any]) -> Any:
         """A result in fewer digits; NaN where it left the range of floats, 0 where it is about to."""
@@ -160,6 +170,13 @@ class _Reading:
                 given |= infinite if x.shape in ((), value.shape) else jnp.any(infinite)
         short = jnp.where(jnp.isinf(value) & ~given, jnp.nan, short)
         return jnp.where(jnp.abs(short) < TINY, 0.0, short)
+
+    def told_apart(self, value: Any, argument: Any) -> Any:
+        """A value far out, in whose last digit another argument is seen: what is chosen among such is rounding."""
+        if not _is_float(value.dtype):
+            return value
+        seen = jnp.sin(argument * 2.0 ** (self.bits + 4)) * 2.0**-self.bits
+        return jnp.where((jnp.abs(argument) > FAR) & jnp.isfinite(argument), value * (1 + seen), value)
 
     def widened(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """An equation's settings with float64 for every float, and rewritten bodies."""
