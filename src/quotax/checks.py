@@ -69,6 +69,19 @@ def finite_params(call: str, params: Any) -> Any:
     return jax.tree.unflatten(tree, checked)
 
 
+def example_array(error: type[QuotaxError], call: str, name: str, value: Any) -> jax.Array:
+    """Examples along a leading axis, all of them numbers."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise error(f"`{call}` needs {name} to be an array of examples, got {value!r}.") from None
+    if array.ndim == 0 or array.shape[0] == 0:
+        raise error(f"`{call}` needs a leading axis of at least one example in {name}, got the shape {array.shape}.")
+    if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(np.asarray(array)).all():
+        raise error(f"`{call}`: {name} holds NaN or infinity.")
+    return array
+
+
 def on_host(params: Any) -> bool:
     """Whether the devices of all arrays are processors."""
     return all(device.platform == "cpu" for leaf in jax.tree.leaves(params) for device in leaf.devices())

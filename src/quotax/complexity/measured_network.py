@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.checks import finite_params
+from quotax.checks import example_array, finite_params
 from quotax.compiling import beside
 from quotax.errors import ComplexityError, ParameterError
 
@@ -248,8 +248,9 @@ def measured(
         raise ComplexityError(
             f"`{call}` needs space= a quotient, got {type(space).__name__}; `quotax.quotient` makes one."
         )
-    arrays = None if inputs is None else tuple(_examples(call, "inputs", v) for v in _tuple(inputs))
-    marks = None if labels is None else _examples(call, "labels", labels)
+    read = functools.partial(example_array, ComplexityError, call)
+    arrays = None if inputs is None else tuple(read("inputs", value) for value in _tuple(inputs))
+    marks = None if labels is None else read("labels", labels)
     counts = {array.shape[0] for array in (*(arrays or ()), *(() if marks is None else (marks,)))}
     if len(counts) > 1 or arrays == ():
         raise ComplexityError(f"`{call}` needs as many examples in every array of inputs and labels, got {counts}.")
@@ -263,17 +264,3 @@ def measured(
 
 def _tuple(inputs: Any) -> tuple[Any, ...]:
     return inputs if isinstance(inputs, tuple) else (inputs,)
-
-
-def _examples(call: str, name: str, value: Any) -> jax.Array:
-    try:
-        array = jnp.asarray(value)
-    except (TypeError, ValueError):
-        raise ComplexityError(f"`{call}` needs {name} to be an array of examples, got {value!r}.") from None
-    if array.ndim == 0 or array.shape[0] == 0:
-        raise ComplexityError(
-            f"`{call}` needs a leading axis of at least one example in {name}, got the shape {array.shape}."
-        )
-    if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(np.asarray(array)).all():
-        raise ComplexityError(f"`{call}`: {name} holds NaN or infinity.")
-    return array

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.checks import finite_params, whole_number
+from quotax.checks import example_array, finite_params, whole_number
 from quotax.errors import FunctionSpaceError, ParameterError
 
 Arrays = tuple[jax.Array, ...]
@@ -31,17 +31,7 @@ def examples(call: str, name: str, inputs: Any) -> Arrays:
     arrays = []
     for place, value in enumerate(inputs if isinstance(inputs, tuple) else (inputs,)):
         label = f"{name}[{place}]" if isinstance(inputs, tuple) else name
-        try:
-            array = jnp.asarray(value)
-        except (TypeError, ValueError):
-            raise FunctionSpaceError(f"`{call}` needs {label} to be an array of examples, got {value!r}.") from None
-        if array.ndim == 0 or array.shape[0] == 0:
-            raise FunctionSpaceError(
-                f"`{call}` needs a leading axis of at least one example in {label}, got the shape {array.shape}."
-            )
-        if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(np.asarray(array)).all():
-            raise FunctionSpaceError(f"`{call}`: {label} holds NaN or infinity.")
-        arrays.append(array)
+        arrays.append(example_array(FunctionSpaceError, call, label, value))
     if not arrays:
         raise FunctionSpaceError(f"`{call}` needs examples, and {name} is an empty tuple.")
     counts = [array.shape[0] for array in arrays]

@@ -129,6 +129,14 @@ class FoundFamilies:
     sizes: list[Mapping[str, int]] = field(default_factory=list)
     """Of the sizes that were sampled, those at which all proved families act: one may ask for an even axis."""
 
+    def take(self, symmetry: Symmetry, certificate: Certificate) -> bool:
+        """Whether it is proved; what is refuted is not kept."""
+        if certificate:
+            self.proved.append((symmetry, certificate))
+        elif certificate.status == "undecided":
+            self.unproved.append((symmetry, certificate))
+        return bool(certificate)
+
 
 def search(
     model: Model,

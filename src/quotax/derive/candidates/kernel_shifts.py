@@ -57,13 +57,9 @@ def search_kernels(
             if not span.adds(symmetry) or not budget.allows(f"a proof of {symmetry}"):
                 continue
             progress(f"proving {symmetry}")
-            certificate = prove(symmetry)
-            if certificate:
-                found.proved.append((symmetry, certificate))
+            if found.take(symmetry, prove(symmetry)):
                 names.append(symmetry.name)
                 span.include(symmetry)
-            elif certificate.status == "undecided":
-                found.unproved.append((symmetry, certificate))
     return found
 
 

@@ -72,12 +72,8 @@ def discrete(
         if not budget.allows(f"a proof of {named}"):
             break
         progress(f"proving {named}")
-        certificate = prove(named)
-        if certificate:
-            found.proved.append((named, certificate))
+        if found.take(named, prove(named)):
             names.append(named.name)
-        elif certificate.status == "undecided":
-            found.unproved.append((named, certificate))
     return found
 
 
