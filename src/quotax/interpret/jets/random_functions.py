@@ -21,9 +21,13 @@ ROOT = 12
 
 _MULTIPLES = tuple(
     dict.fromkeys(
-        Fraction(a * s, b) for a in (1, 2, 3, 4, 6) for b in (1, 2, 3, 4, 6) for s in (1, -1) if (ROOT * a) % b == 0
+        Fraction(a * s, b) for a in (1, 2, 3, 4, 6) for b in (1, 2, 3, 4, 6) for s in (1, -1) if a != b or s < 0
     )
 )
+
+_PLACES = range(len(_MULTIPLES))
+_BACKWARDS = np.array([pow(f.numerator, -1, PRIME) * f.denominator % PRIME for f in _MULTIPLES], np.int64)
+"""What divides by each of them."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -40,7 +44,9 @@ class RandomFunctions:
     """The random functions of one batch; `seeds` has one number per sample (equal where the parameters are equal)."""
 
     seeds: np.ndarray
-    bases: dict[tuple[str, int, int], tuple[int, Fraction]] = field(default_factory=dict)
+    bases: dict[tuple[str, int], dict[int, tuple[int, int]]] = field(default_factory=dict)
+    """By kind and sample: the base of an argument, and how many twelfths of it the argument is."""
+
     signs: dict[tuple[int, int], bool] = field(default_factory=dict)
     """The sign of a base argument, by sample, where an order decided it before it was drawn."""
 
@@ -56,9 +62,9 @@ class RandomFunctions:
 
     def positive(self, argument: np.ndarray) -> np.ndarray:
         """Indicator of argument > 0 (false at 0): opposite for opposite arguments, the same for positive multiples."""
-        base, multiple = self._based("sign", argument)
+        base, twelfths = self._based("sign", argument)
         drawn = self._sign(base)
-        return np.where(multiple[..., 0] > 0, drawn, ~drawn) & (argument != 0)
+        return np.where(twelfths > 0, drawn, ~drawn) & (argument != 0)
 
     def _sign(self, base: np.ndarray) -> np.ndarray:
         drawn = self.free("sign", base) % 2 == 0
@@ -73,11 +79,11 @@ class RandomFunctions:
 
         The order is drawn, but keeps what is known of pairs; from then on their differences have signs that agree.
         """
-        asked = set(self.bases)
+        asked = {seed: set(seen) for (kind, seed), seen in self.bases.items() if kind == "sign"}
         rank, count = self.free("order", values), values.shape[-1]
         pairs = values[..., :, None].astype(np.int64) - values[..., None, :]
-        base, multiple = self._based("sign", pairs % PRIME)
-        above = np.where(multiple[..., 0] > 0, self._sign(base), ~self._sign(base))
+        base, twelfths = self._based("sign", pairs % PRIME)
+        above = np.where(twelfths > 0, self._sign(base), ~self._sign(base))
         out, bad = np.zeros(values.shape, np.int64), np.zeros(len(values), bool)
         for at in np.ndindex(values.shape[:-1]):
             seed = int(self.seeds[at[0]])
@@ -86,7 +92,7 @@ class RandomFunctions:
                 signs = (0, 0) if infinite is None else (infinite[(*at, i)], infinite[(*at, j)])
                 if any(signs) or values[(*at, i)] == values[(*at, j)]:
                     larger[i, j] = signs[0] > signs[1] or (signs[0] == signs[1] and i < j)
-                elif ("sign", seed, int(base[(*at, i, j)])) in asked:
+                elif int(base[(*at, i, j)]) in asked.get(seed, ()):
                     larger[i, j] = bool(above[(*at, i, j)])
             left = sorted(range(count), key=lambda i: -int(rank[(*at, i)]))
             for place in range(count):
@@ -97,44 +103,42 @@ class RandomFunctions:
                 out[(*at, place)] = first
                 for j in left:
                     if (first, j) not in larger:
-                        self.signs[seed, int(base[(*at, first, j)])] = bool(multiple[(*at, first, j, 0)] > 0)
+                        self.signs[seed, int(base[(*at, first, j)])] = bool(twelfths[(*at, first, j)] > 0)
         return out, bad
 
     def exponential(self, argument: np.ndarray) -> np.ndarray:
         """$e^z$: free, but $e^{kz}$ is the k-th power and $e^0 = 1$."""
-        base, multiple = self._based("exp", argument)
+        base, power = self._based("exp", argument)
         root = self.free("exp", base)
-        power = multiple[..., 0] * ROOT // multiple[..., 1]
         value = _power(root, np.abs(power))
         value = np.where(power < 0, inverse(value), value)
         return np.where(argument == 0, 1, value)
 
     def _based(self, kind: str, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each argument as a rational multiple of a base argument met before (or of itself)."""
+        """Each argument as so many twelfths of a base argument met before (or of itself)."""
         samples = len(self.seeds)
         full = np.broadcast_to(argument, (samples, *argument.shape[1:])) if len(argument) != samples else argument
-        base = np.empty(full.shape, np.int64)
-        multiple = np.ones((*full.shape, 2), np.int64)
-        flat, out, factor = full.reshape(samples, -1), base.reshape(samples, -1), multiple.reshape(samples, -1, 2)
-        residues = [(f, pow(f.numerator, -1, PRIME) * f.denominator % PRIME) for f in _MULTIPLES]
-        seen = self.bases
-        for s in range(samples):
-            seed = int(self.seeds[s])
-            for i, z in enumerate(flat[s].tolist()):
-                known = seen.get((kind, seed, z))
-                if known is None:
-                    # z = f * base for a base in the table: base = z / f
-                    for f, back in residues[1:]:
-                        other = seen.get((kind, seed, z * back % PRIME))
-                        if other is not None and (ROOT * f * other[1]).denominator == 1:
-                            known = (other[0], f * other[1])
-                            break
-                    else:
-                        known = (z, Fraction(1))
-                    seen[(kind, seed, z)] = known
-                out[s, i] = known[0]
-                factor[s, i] = known[1].numerator, known[1].denominator
-        return base, multiple
+        rows = full.reshape(samples, -1)
+        # z = f * base for a base in the table: base = z / f
+        over = (rows[..., None] * _BACKWARDS % PRIME).tolist()
+        found = []
+        for seed, row, quotients in zip(self.seeds.tolist(), rows.tolist(), over, strict=True):
+            seen = self.bases.setdefault((kind, seed), {})
+            for z, candidates in zip(row, quotients, strict=True):
+                if z not in seen:
+                    seen[z] = _related(z, candidates, seen)
+                found.append(seen[z])
+        base, twelfths = np.array(found, np.int64).reshape(-1, 2).T
+        return base.reshape(full.shape), twelfths.reshape(full.shape)
+
+
+def _related(z: int, candidates: list[int], seen: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    for place in itertools.compress(_PLACES, map(seen.__contains__, candidates)):
+        base, twelfths = seen[candidates[place]]
+        multiple = _MULTIPLES[place] * twelfths
+        if multiple.denominator == 1:
+            return base, int(multiple)
+    return z, ROOT
 
 
 def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
