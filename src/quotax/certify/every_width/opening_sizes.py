@@ -31,6 +31,8 @@ def openings(
     yield dict(plain)
     if all(axis in model.fixed for axis in axes):
         return
+    if above := _at_least(model):
+        yield settled(plain | above, model.fixed)
     products = _products(model)
     multiplied = {
         a: _multiple(a, (*pairs, *of) if group is not None and a == group.axis else of, axes)
@@ -85,8 +87,13 @@ def _multiple(axis: str, factors: Sequence[str], axes: Sequence[str]) -> str:
 
 
 def _sizes(model: Model, products: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Multiples of 12, no two alike, of which one divides a product of others only where that is asked for."""
-    sizes = settled({a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(model.axis_names)}, model.fixed)
+    """Multiples of 12, no two alike, of which one divides a product of others only where that is asked for.
+
+    Inputs are shorter than tables, which have to hold what is at every position.
+    """
+    tables, lengths = _tables_and_lengths(model)
+    ordered = sorted(model.axis_names, key=lambda a: (a in tables) - (a in lengths))
+    sizes = settled({a: 12 * int(sp.prime(3 + k)) for k, a in enumerate(ordered)}, model.fixed)
     return settled({a: n * math.prod(sizes[b] for b in products.get(a, ())) for a, n in sizes.items()}, model.fixed)
 
 
@@ -109,6 +116,37 @@ def _products(model: Model) -> dict[str, tuple[str, ...]]:
         ):
             return {axis: (other,)}
     return {}
+
+
+def _at_least(model: Model) -> dict[str, str]:
+    """Axes of parameters that must be as long as an axis of inputs, as a table of positions is: `t + m_past_t - 1`.
+
+    Symbols are at least 1, so this is every size from t on. What tells is where the model is refused: below t, and
+    nowhere above.
+    """
+    used = {name for axis, size in model.fixed.items() for name in (axis, *re.findall(r"\w+", str(size)))}
+    sizes, out = _sizes(model, {}), {}
+    tables, lengths = ([axis for axis in axes if axis not in used] for axes in _tables_and_lengths(model))
+    if not tables or not lengths or not _traces(model, sizes):
+        return {}
+    for table, length in itertools.product(tables, lengths):
+        exists = lambda gap, a=table, b=length: _traces(model, sizes | {a: sizes[b] + gap})
+        if table in out or exists(-12):
+            continue
+        gap = next((gap for gap in range(-4, 9) if exists(gap)), None)
+        if gap is None or not all(map(exists, (gap + 1, gap + 2, 12, 13))):
+            continue
+        past = f"{table}_past_{length}"
+        while past in model.axis_names:
+            past += "_"
+        out[table] = f"{length} + {past}" + (f" {'+' if gap > 0 else '-'} {abs(gap - 1)}" if gap != 1 else "")
+    return out
+
+
+def _tables_and_lengths(model: Model) -> tuple[list[str], list[str]]:
+    """The axes that only parameters have, and those that only inputs have."""
+    own, read = ({a for spec in arrays for a in spec.axis_names} for arrays in (model.params, model.inputs))
+    return [a for a in model.axis_names if a in own - read], [a for a in model.axis_names if a in read - own]
 
 
 def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, Sequence[str]]) -> bool:

@@ -24,7 +24,7 @@ def scope_of(opening: Opening, singles: Sequence[str], seen: Sequence[tuple[str,
         return f"widths ({sizes_text(held)})"
     conditions = (*opening.conditions, *(f"{axis} ≥ 2" for axis in singles))
     left = [c for c in conditions if any(e not in seen for e in exceptions(c) or [None])]
-    left = [*(f"{a} = {size}" for a, size in tied(opening).items()), *left]
+    left = [*(f"{a} = {size}" for a, size in tied(opening).items()), *_at_least(opening), *left]
     left = [*(f"{a} a multiple of {n}" for a, n in _multiples(opening) if n in opening.axes), *left]
     shown = f" with {', '.join(left)}" if left else ""
     if not held:
@@ -39,11 +39,22 @@ def tied(opening: Opening) -> dict[str, str]:
     return {a: s for a, s in opening.axes.items() if isinstance(s, str) and s != a and known(s)}
 
 
+def _at_least(opening: Opening) -> list[str]:
+    """The axes that were traced from the size of another on: `m ≥ t`, where m is `t + m_past_t - 1`."""
+    found = {a: re.fullmatch(r"(\w+) \+ \w+(?: ([+-]) (\d+))?", str(size)) for a, size in opening.axes.items()}
+    out = []
+    for axis, said in found.items():
+        if said is not None:
+            more = 1 + int(f"{said[2]}{said[3]}" if said[2] else 0)
+            out.append(f"{axis} ≥ {said[1]}" + (f" {'+' if more > 0 else '-'} {abs(more)}" if more else ""))
+    return out
+
+
 def _multiples(opening: Opening) -> list[tuple[str, str]]:
     """The axes that were traced at multiples alone, with the number or the axis that they are multiples of."""
     out = []
     for axis, size in opening.axes.items():
-        if isinstance(size, str) and size != axis and axis not in tied(opening):
+        if isinstance(size, str) and "*" in size and axis not in tied(opening):
             multiple = size.rpartition("*")[0]
             out.append((axis, next((a for a, n in opening.axes.items() if n == multiple), multiple)))
     return out

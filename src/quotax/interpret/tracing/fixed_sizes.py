@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import jaxpr_as_fun
 
-from quotax.artifacts import ArraySpec, Trace
+from quotax.artifacts import ArraySpec, Trace, sizes_text
 from quotax.checks import LOOKED_AT, first_words
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
+from quotax.interpret.tracing.beyond_the_end import read_beyond_the_end
 from quotax.interpret.tracing.precisions import compared
 from quotax.interpret.tracing.sign_bits import comparing
 from quotax.jaxprs import needed
@@ -57,8 +58,15 @@ def trace(
             called = (*names, *(spec.name for spec in inputs))
             shapes = ", ".join(f"{each}: {array.shape}" for each, array in zip(called, arrays, strict=True))
             raise _raised(name, error, f"at {at} (shapes {shapes})", names) from error
+        beyond = read_beyond_the_end(closed)
     if (refused := _unusable(name, outputs, closed.consts)) is not None:
         raise refused
+    if beyond is not None:
+        raise ArchitectureError(
+            f"`{name}` returns NaN at {sizes_text(sizes)}: {beyond} reads positions beyond the end of an array, and "
+            "JAX fills in what is not there. Give it sizes at which they exist, or say what is to be read there "
+            "(`x.at[i].get(mode='clip')`)."
+        )
     try:
         if twice:
             compared(flat, name, arrays, closed)

@@ -266,7 +266,7 @@ def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
         if str(before) != str(after):
             eqn.writer.casts += 1
         return [args[0]]
-    if kinds[0] == "b" or kinds == ("i", "f"):
+    if kinds[0] == "b" or kinds == ("i", "f") or (kinds == ("f", "i") and _is_truth(eqn, args[0])):
         return [args[0]]
     if kinds == ("i", "i"):
         wide = np.iinfo(after).min <= np.iinfo(before).min and np.iinfo(before).max <= np.iinfo(after).max
@@ -284,15 +284,21 @@ def rounded(eqn: Eqn, args: list[Any]) -> list[Any]:
     return list(args)
 
 
+def _is_truth(eqn: Eqn, value: Any) -> bool:
+    """Whether every entry is known to be 0 or 1."""
+    if not isinstance(value, Tensor) or set(value.poly.values()) != {1} or len(value.poly) != 1:
+        return False
+    factors = [eqn.algebra.atoms[n] for term in value.poly for n, _, _ in term]
+    return sign_of(eqn.algebra, value.poly) != "real" and all(atom.sign == "boolean" for atom in factors)
+
+
 def _fits(eqn: Eqn, value: Any, dtype: Any) -> bool:
     """Whether positions are known to fit; those of ordinary length do in 32 bits, which is said."""
     if not isinstance(value, Tensor):
         return False
     found = bounds(eqn.algebra, value.poly)
     if found is None:
-        return sign_of(eqn.algebra, value.poly) != "real" and all(
-            eqn.algebra.atoms[n].sign == "boolean" for term in value.poly for n, _, _ in term
-        ) and len(value.poly) == 1 and set(value.poly.values()) == {1}  # fmt: skip
+        return _is_truth(eqn, value)
     info = np.iinfo(dtype)
     if found[1].value is not None and found[0].value is not None:
         return info.min <= found[0].value and found[1].value <= info.max

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.rules.algebraic import counts
+from quotax.interpret.laws.rules.algebraic import counts, result
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, common_factors, place, refined, relabelled
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel.atoms import Extreme, Window
@@ -124,7 +124,8 @@ def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     here, there = place(d, 0, size), eqn.writer.fresh(size)
     low, high = (here, there) if eqn.params["reverse"] else (there, here)
     shifted = relabelled(algebra, value, {here: there}, value.dims)
-    return [eqn.writer.settled(Tensor(value.dims, algebra.multiply(before(algebra, low, high), shifted.poly, [there])))]
+    total = algebra.multiply(before(algebra, low, high), shifted.poly, [there])
+    return [result(eqn, Tensor(value.dims, value.poly), total)]
 
 
 def running(name: str, law: Extreme) -> Any:

@@ -1,0 +1,97 @@
+"""Sizes at which a model reads beyond the end of an array, and so returns no numbers.
+
+`jnp.take(table, jnp.arange(t), 0)` has NaN where t is larger than the table: JAX fills in what is not there. Nothing is
+learned of a model at such sizes. Reads at positions that are constants are found in the trace; only where one is out of
+bounds is the model run once, to see whether what was filled in comes out, for it may be masked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.lax import GatherScatterMode
+
+from quotax.hosted import Hosted, Unhosted
+from quotax.interpret.tracing.provenance import place
+from quotax.jaxprs import CALLS, as_closed, bare, bodies, is_key
+
+
+def read_beyond_the_end(closed: ClosedJaxpr) -> str | None:
+    """Where a model reads positions that are not there, when that makes entries of its outputs no numbers."""
+    if not any(map(_fills, _equations(closed.jaxpr))):
+        return None
+    found = next(_beyond(closed, [None] * len(closed.jaxpr.invars)), None)
+    return found if found is not None and _is_seen(closed) else None
+
+
+def _fills(equation: Any) -> bool:
+    """Whether a gather puts NaN where it finds nothing."""
+    if equation.primitive.name != "gather" or equation.params["mode"] != GatherScatterMode.FILL_OR_DROP:
+        return False
+    fill = equation.params["fill_value"]
+    return np.issubdtype(equation.invars[0].aval.dtype, np.inexact) and (fill is None or bool(np.isnan(fill)))
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in bare(jaxpr).eqns:
+        yield equation
+        for body in (b for value in equation.params.values() for b in bodies(value)):
+            yield from _equations(body)
+
+
+def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
+    """The reads that are out of bounds; `given` are the arguments that are known, computed when they are asked for."""
+    jaxpr = closed.jaxpr
+    values = [*zip(jaxpr.constvars, closed.consts, strict=True), *zip(jaxpr.invars, given, strict=True)]
+    known: dict[Any, Any] = {v: np.asarray(value) for v, value in values if value is not None and not is_key(value)}
+    made, makers = set(known), []
+
+    def value(atom: Any) -> np.ndarray | None:
+        if isinstance(atom, Literal):
+            return np.asarray(atom.val)
+        if atom in made and atom not in known:
+            empty = jax.make_jaxpr(lambda: 0)().jaxpr  # whose outputs are named as those of any other
+            short = empty.replace(constvars=list(known), outvars=[atom], eqns=makers)
+            with contextlib.suppress(Unhosted):
+                (known[atom],) = Hosted(ClosedJaxpr(short, list(known.values())))()
+        return known.get(atom)
+
+    for equation in jaxpr.eqns:
+        name, atoms = equation.primitive.name, equation.invars
+        if any(map(is_key, (*atoms, *equation.outvars))):
+            continue
+        if all(isinstance(atom, Literal) or atom in made for atom in atoms):
+            made.update(equation.outvars)
+            makers.append(equation)
+        elif name in CALLS:
+            yield from _beyond(as_closed(equation.params[CALLS[name]]), [value(atom) for atom in atoms])
+        elif _fills(equation) and _out_of_bounds(equation, value(atoms[1])):
+            yield place(equation) or "a place that JAX did not record"
+
+
+def _out_of_bounds(equation: Any, positions: np.ndarray | None) -> bool:
+    if positions is None:
+        return False
+    numbers, window = equation.params["dimension_numbers"], equation.params["slice_sizes"]
+    last = [equation.invars[0].aval.shape[d] - window[d] for d in numbers.start_index_map]
+    return bool(((positions < 0) | (positions > np.asarray(last, np.int64))).any())
+
+
+def _is_seen(closed: ClosedJaxpr) -> bool:
+    """Whether outputs are NaN at numbers between 1/2 and 3/2, where every token is the first and nothing is masked."""
+    draw = np.random.default_rng(0)
+    real = lambda aval: np.issubdtype(aval.dtype, np.inexact)
+    arrays = [
+        draw.uniform(0.5, 1.5, aval.shape).astype(aval.dtype) if real(aval) else np.zeros(aval.shape, aval.dtype)
+        for aval in closed.in_avals
+    ]
+    try:
+        outputs = Hosted(closed)(*arrays)
+    except Unhosted:
+        outputs = jax.jit(jaxpr_as_fun(closed))(*arrays)
+    return any(bool(np.isnan(out).any()) for out in outputs if np.issubdtype(out.dtype, np.inexact))
