@@ -36,9 +36,9 @@ from quotax.errors import ArchitectureError, GeometryError, MetricWarning, Symme
 from quotax.geometry import METRICS, QuotientSpace, choose, suspects, unusable, without_frame
 from quotax.isometry import certify_isometry
 from quotax.lower import lower_action
+from quotax.presenting.telling import Budget, OutOfTime, Teller, until
+from quotax.programs.threads import one_thread
 from quotax.symmetry import Action, Family, Symmetry
-from quotax.telling import Budget, OutOfTime, Teller, until
-from quotax.threads import one_thread
 from quotax.trees import NESTED, named, nest
 
 _PROVED_AT_ONCE = 100_000

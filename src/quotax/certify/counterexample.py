@@ -23,11 +23,11 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Trace, Witness
-from quotax.compiling import QUICK
-from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.parts import tree
+from quotax.programs.compiling import QUICK
+from quotax.programs.hosted import Uncompiled, Unhosted
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed, variable
 from quotax.symmetry.general_entries import maps_of
 

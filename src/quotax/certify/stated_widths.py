@@ -18,8 +18,8 @@ from quotax.certify.identities.equality import Equality, prove_equal
 from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.presenting.telling import OutOfTime, until
 from quotax.symmetry import OBJECTS, Action, transformed
-from quotax.telling import OutOfTime, until
 
 _CASES = 256
 """At most this many token and mask inputs are tried one by one; beyond it the proof is not attempted."""

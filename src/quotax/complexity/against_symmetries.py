@@ -16,8 +16,8 @@ from quotax.declare import Architecture, Network
 from quotax.errors import ComplexityError
 from quotax.pipeline import verify
 from quotax.presenting import Result
+from quotax.presenting.tables import table, wrapped
 from quotax.symmetry import Symmetry
-from quotax.tables import table, wrapped
 
 CALL = "quotax.invariance_table"
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from quotax.complexity.measured_network import MeasuredNetwork, by_name
 from quotax.errors import ComplexityError
-from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
 
 LIPSCHITZ = {
     "tanh": 1.0, "sin": 1.0, "cos": 1.0, "abs": 1.0, "neg": 1.0, "atan": 1.0, "asinh": 1.0, "logistic": 0.25,

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.checks import example_array, finite_params
-from quotax.compiling import beside
 from quotax.errors import ComplexityError, ParameterError
+from quotax.programs.compiling import beside
 
 Tree = Any
 Arrays = tuple[jax.Array, ...]

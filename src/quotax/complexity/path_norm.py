@@ -24,7 +24,7 @@ import numpy as np
 
 from quotax.complexity.measured_network import MeasuredNetwork
 from quotax.errors import ComplexityError
-from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
 
 _LINEAR = {
     "add", "add_any", "dot_general", "conv_general_dilated", "reduce_sum", "reduce_window_sum", "cumsum", "reshape",

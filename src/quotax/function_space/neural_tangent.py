@@ -30,7 +30,7 @@ from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
 from quotax.function_space.row_space import WRITTEN
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.threads import one_thread
 
 CALL = "quotax.tangent_kernel"
 DENSE = 4096

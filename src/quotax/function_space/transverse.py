@@ -25,7 +25,7 @@ from quotax.function_space.least_steps import least_step
 from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
 from quotax.function_space.row_space import RowSpace
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.threads import one_thread
 
 CALL = "quotax.transversality"
 ROWS = 6000

@@ -14,7 +14,6 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.compiling import beside
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
 from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
 from quotax.geometry.families.component import components
@@ -33,7 +32,8 @@ from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.geometry.quotient import SizedModel
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.compiling import beside
+from quotax.programs.threads import one_thread
 
 
 class QuotientSpace(Result):

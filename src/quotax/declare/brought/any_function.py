@@ -20,7 +20,7 @@ from quotax.declare.brought.following import Dims, Followed, Unknown, factors
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
-from quotax.jaxprs import bare, bodies, is_key
+from quotax.programs.jaxprs import bare, bodies, is_key
 from quotax.trees import named
 
 

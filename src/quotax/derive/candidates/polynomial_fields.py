@@ -31,7 +31,7 @@ from quotax.derive.candidates.unexplained import FlatClasses
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.interpret.jets.residues import PRIME
-from quotax.telling import Budget
+from quotax.presenting.telling import Budget
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 

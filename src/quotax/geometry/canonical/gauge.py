@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from quotax.compiling import once
 from quotax.geometry.canonical.acting import Elements, act, inverses, near_identity, shift_to_slice
 from quotax.geometry.canonical.balance import Balancing, balancing, chosen, is_pair, spectra
 from quotax.geometry.families.component import Component, components
@@ -35,6 +34,7 @@ from quotax.geometry.linalg.named import Named, ravel, traced, unravel
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant
 from quotax.geometry.projection import gram, solver
 from quotax.geometry.projection.vertical import factors_at
+from quotax.programs.compiling import once
 
 _SWEEPS = 5
 _MOST_SWEEPS = 60

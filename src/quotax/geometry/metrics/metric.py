@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.gauge import Canonical, Gauge
 from quotax.geometry.canonical.leading import Leading
@@ -28,6 +27,7 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, dot, length, norm, ravel
 from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path
+from quotax.programs.compiling import once
 from quotax.symmetry import Group
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.geometry.canonical.acting import act, inverses, shift_to_slice
 from quotax.geometry.canonical.gauge import Canonical, Gauge
 from quotax.geometry.canonical.leading import Leading
@@ -27,6 +26,7 @@ from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
 from quotax.geometry.paths.path import Path, moved
 from quotax.geometry.projection.vertical import factors_at, horizontal, left_vertical, vertical
+from quotax.programs.compiling import once
 from quotax.symmetry import Group
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.hosted import EXACT, KERNELS
 from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete, is_known
+from quotax.programs.hosted import EXACT, KERNELS
 
 
 def bind(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from quotax.hosted import Uncompiled, Unhosted
+from quotax.programs.hosted import Uncompiled, Unhosted
 
 QUICK = {"xla_backend_optimization_level": 0}
 """Compiler options: half the time to compile, two or three to run what is no matrix product."""

@@ -9,10 +9,10 @@ import numpy as np
 from jax.lax import RoundingMethod
 
 from quotax.elementwise import FUNCTIONS, Elementwise
-from quotax.hosted.addressing import ADDRESSING
-from quotax.hosted.factorisations import FACTORISATIONS
-from quotax.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, plain, prepared, with_settings
-from quotax.jaxprs import IDENTITIES
+from quotax.programs.hosted.addressing import ADDRESSING
+from quotax.programs.hosted.factorisations import FACTORISATIONS
+from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, plain, prepared, with_settings
+from quotax.programs.jaxprs import IDENTITIES
 
 # --- entrywise
 

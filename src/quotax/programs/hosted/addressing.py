@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted
+from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted
 
 
 def _places(

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from quotax.hosted.makers import Unhosted
-from quotax.hosted.program import Hosted
+from quotax.programs.hosted.makers import Unhosted
+from quotax.programs.hosted.program import Hosted
 
 _KEPT = 256
 """So many traces are kept for each function."""

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.hosted.control_flow import CONTROL
-from quotax.hosted.kernels import KERNELS
-from quotax.hosted.makers import Kernel, Unhosted
-from quotax.jaxprs import CALLS, as_closed, live, needed
+from quotax.programs.hosted.control_flow import CONTROL
+from quotax.programs.hosted.kernels import KERNELS
+from quotax.programs.hosted.makers import Kernel, Unhosted
+from quotax.programs.jaxprs import CALLS, as_closed, live, needed
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""

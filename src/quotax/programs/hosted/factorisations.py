@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, prepared
+from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, prepared
 
 
 def _cholesky(params: Params, avals: Arrays, out: Any) -> Kernel:

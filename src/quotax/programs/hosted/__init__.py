@@ -5,10 +5,10 @@ have for them: the same arithmetic in the same types, but for the order of sums.
 says so before anything runs (`Unhosted`), and the caller compiles instead.
 """
 
-from quotax.hosted.control_flow import CONTROL
-from quotax.hosted.kernels import EXACT, KERNELS, MOVES, recorded
-from quotax.hosted.makers import Unhosted
-from quotax.hosted.program import Hosted
-from quotax.hosted.uncompiled import Uncompiled
+from quotax.programs.hosted.control_flow import CONTROL
+from quotax.programs.hosted.kernels import EXACT, KERNELS, MOVES, recorded
+from quotax.programs.hosted.makers import Unhosted
+from quotax.programs.hosted.program import Hosted
+from quotax.programs.hosted.uncompiled import Uncompiled
 
 __all__ = ["CONTROL", "EXACT", "KERNELS", "MOVES", "Hosted", "Uncompiled", "Unhosted", "recorded"]

@@ -15,8 +15,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params, primitives
 
 from quotax.elementwise import FUNCTIONS
-from quotax.hosted import CONTROL, KERNELS, Hosted, Uncompiled, Unhosted
-from quotax.jaxprs import CALLS
+from quotax.programs.hosted import CONTROL, KERNELS, Hosted, Uncompiled, Unhosted
+from quotax.programs.jaxprs import CALLS
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(2, 3, 4))

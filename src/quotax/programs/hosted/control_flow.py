@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from quotax.hosted.makers import Kernel, Params, Unhosted
+from quotax.programs.hosted.makers import Kernel, Params, Unhosted
 
 Host = Callable[[ClosedJaxpr], Callable[..., list[Any]]]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import quotax as qx
 from quotax.derive.candidates.wording import distinct
-from quotax.tables import WIDTH, table, wrapped
+from quotax.presenting.tables import WIDTH, table, wrapped
 from quotax.trees import folder, place
 
 cells = st.text("ab *,()[]", max_size=150)

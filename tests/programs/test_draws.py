@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from quotax.draws import normal
+from quotax.programs.draws import normal
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
