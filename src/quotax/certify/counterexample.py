@@ -29,7 +29,7 @@ from quotax.parts import tree
 from quotax.programs.compiling import QUICK
 from quotax.programs.hosted import Uncompiled, Unhosted
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed, variable
-from quotax.symmetry.general_entries import maps_of
+from quotax.symmetry.new_entries.general_entries import maps_of
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""

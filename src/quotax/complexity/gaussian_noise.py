@@ -25,7 +25,7 @@ import numpy as np
 from quotax.checks import whole_number
 from quotax.complexity.flatness import ISOMETRY, ROOM
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import TOGETHER, MeasuredNetwork, margins_of, measured
+from quotax.complexity.networks.measured_network import TOGETHER, MeasuredNetwork, margins_of, measured
 from quotax.complexity.parameter_norms import length
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.errors import ComplexityError

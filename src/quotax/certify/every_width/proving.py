@@ -24,7 +24,7 @@ from quotax.kernel.polynomials import Algebra, TooLarge, slot
 from quotax.kernel.proof import Proof, Refused
 from quotax.kernel.sizes import Size
 from quotax.symmetry import Action
-from quotax.symmetry.general_entries import maps_of
+from quotax.symmetry.new_entries.general_entries import maps_of
 
 _EXCEPTIONS = 12
 """Sizes that a proof leaves out are looked at one by one, up to this many."""

@@ -24,7 +24,7 @@ from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME, product
 from quotax.presenting.telling import Budget
 from quotax.symmetry import Symmetry
-from quotax.symmetry.general_entries import Map
+from quotax.symmetry.new_entries.general_entries import Map
 
 ROWS = 160
 """So many equations are written."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from quotax.symmetry.general_entries import Entry, maps_of, variable
-from quotax.symmetry.onto_kernels import exact_projector, float_projector
+from quotax.symmetry.new_entries.general_entries import Entry, maps_of, variable
+from quotax.symmetry.new_entries.onto_kernels import exact_projector, float_projector
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Actions made as values: the words of the language, with the entry that they stand for.
 
-Whoever makes an action by a computation writes its lines here, in words and in SymPy at once; `language` reads from the
+Whoever makes an action by a computation writes its lines here, in words and in SymPy at once; `parsing` reads from the
 words the same entry.
 """
 
@@ -13,7 +13,7 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.symmetry.general_entries import (
+from quotax.symmetry.new_entries.general_entries import (
     ELEMENT,
     INVERSE,
     NULL,

@@ -9,8 +9,8 @@ from typing import Any
 import sympy as sp
 
 from quotax.artifacts import ArraySpec
-from quotax.symmetry.general_entries import Entry, entry_of, extent, variable
-from quotax.symmetry.sums import contract_deltas
+from quotax.symmetry.new_entries.general_entries import Entry, entry_of, extent, variable
+from quotax.symmetry.new_entries.sums import contract_deltas
 
 
 def by_parts(entry: Entry, places: Mapping[str, tuple[list[int], list[ArraySpec]]], text: str) -> tuple[Entry, ...]:

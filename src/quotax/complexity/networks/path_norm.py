@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.complexity.measured_network import MeasuredNetwork
+from quotax.complexity.networks.measured_network import MeasuredNetwork
 from quotax.errors import ComplexityError
 from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
 

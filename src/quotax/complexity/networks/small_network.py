@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import ArraySpec, settled
-from quotax.complexity.measured_network import MeasuredNetwork, measured
+from quotax.complexity.networks.measured_network import MeasuredNetwork, measured
 from quotax.declare import Architecture
 from quotax.errors import ArchitectureError, ComplexityError, SymmetryError
 from quotax.interpret.tracing.unequal_sizes import unequal
