@@ -15,7 +15,8 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
-from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
+from quotax.geometry.canonical.gauge import Gauge, gauge
+from quotax.geometry.canonical.representative import Canonical, canonical_of
 from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import Drift, charges, drift, formulas
 from quotax.geometry.families.roles import is_shift
@@ -273,7 +274,7 @@ class QuotientSpace(Result):
         counterpart) `attained` is false, and `params` is the last point reached, or one of unit scale.
         """
         arrays = self._arrays(params, "space.canonical(params)")
-        found = self._gauge.canonical(arrays)
+        found = canonical_of(self._gauge, arrays)
         there, element = self._represented(arrays, found)
         return Representative(self.network.tree(there, params), element, found.attained)
 

@@ -20,8 +20,9 @@ from quotax.certify.every_width.words import index_text, law_text, poly_text
 from quotax.interpret.laws.tensors import NoLaw
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
+from quotax.kernel.images import Refused
 from quotax.kernel.polynomials import Algebra, TooLarge, slot
-from quotax.kernel.proof import Proof, Refused
+from quotax.kernel.proof import Proof
 from quotax.kernel.sizes import Size
 from quotax.symmetry import Action
 from quotax.symmetry.new_entries.general_entries import maps_of

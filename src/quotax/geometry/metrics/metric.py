@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.canonical.absorption import Absorption
-from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.canonical.representative import Canonical
 from quotax.geometry.curvature.riemann import Riemannian, from_inner, sectional, tensor
 from quotax.geometry.curvature.transport import derivative_above, drift, transported
 from quotax.geometry.families.compact import unusable
