@@ -25,6 +25,8 @@ from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.newton import by_newton, iterate, judged, move, newton_step
 from quotax.geometry.canonical.norm_on_orbit import moments_of
 from quotax.geometry.canonical.sweeps import by_sweeps, swept_start
+from quotax.geometry.families.roles import is_shift
+from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, traced
 from quotax.geometry.projection.vertical import factors_at
 from quotax.programs.compiling import once
@@ -92,6 +94,21 @@ def _stepped(plan: Gauge, arrays: Named) -> Canonical:
         return _unmoved(plan, start, shifts, shrunk)
     there, elements, (attained, reached, closed) = by_sweeps(plan, start) or by_newton(plan, start)
     return Canonical(there, shifts, elements, attained, reached, closed, shrunk)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def represented(plan: Gauge, families: tuple[Family, ...], arrays: Named, found: Canonical) -> tuple[Named, Elements]:
+    """The arrays moved by one element for each family, in the order in which families act."""
+    element: Elements = {}
+    for family in families:
+        if family.name in found.scalings:
+            element[family.name] = found.scalings[family.name]
+        elif family.name in found.shifts and is_shift(family):
+            element[family.name] = plan.shifted(arrays)[1][family.name]
+        else:
+            continue
+        arrays = family.act(arrays, element[family.name])
+    return arrays, element
 
 
 def carried_back(plan: Gauge, found: Canonical, point: Named) -> Named:
