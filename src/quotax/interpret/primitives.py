@@ -97,9 +97,9 @@ _ROWS = (
     Row("while", every=control.while_loop, laws=loops.while_loop),
     Row("cond", every=control.branch, symbolic=rules.branches, laws=loops.branch),
     # what changes nothing
-    *(Row(name, every=identity, laws=loops.identity) for name in IDENTITIES),
+    *(Row(name, every=identity, laws=identity) for name in IDENTITIES),
     Row("reduce_precision", every=identity, laws=algebraic.rounded),
-    Row("debug_print", every=movement.nothing, laws=loops.nothing),
+    Row("debug_print", every=movement.nothing, laws=movement.nothing),
     # what has a law alone: of constants, or of an order
     Row("iota", laws=reindexing.iota),
     Row("dim_as_value", laws=reindexing.size_value),

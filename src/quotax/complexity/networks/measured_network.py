@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.checks import example_array, finite_params
-from quotax.errors import ComplexityError, ParameterError
+from quotax.checks import example_array, finite_params, one_output
+from quotax.errors import ComplexityError
 from quotax.programs.compiling import beside
 
 Tree = Any
@@ -97,20 +97,7 @@ class MeasuredNetwork:
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """Shape and type of one example's output."""
-        try:
-            out = jax.eval_shape(self.net, self.params, *self.one)
-        except ParameterError:
-            raise
-        except (TypeError, ValueError) as error:
-            shapes = ", ".join(str(array.shape) for array in self.examples)
-            raise ComplexityError(
-                f"`{self.call}` calls the network on one example after another, along the first axis of inputs (shape "
-                f"{shapes}), and the network refuses one: {error}"
-            ) from error
-        if not isinstance(out, jax.ShapeDtypeStruct) or not jnp.issubdtype(out.dtype, jnp.floating):
-            shown = type(out).__name__ if not isinstance(out, jax.ShapeDtypeStruct) else str(out.dtype)
-            raise ComplexityError(f"`{self.call}` needs a network that returns one array of real numbers, got {shown}.")
-        return out
+        return one_output(ComplexityError, self.call, "inputs", self.net, self.params, self.examples)
 
     @functools.cached_property
     def kind(self) -> str:

@@ -80,13 +80,6 @@ class Unknowns:
         starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
         return (np.add.reduceat(terms, starts, axis=2) % PRIME).reshape(-1, self.count)
 
-    def real_field(self, unknown: int, theta: np.ndarray) -> np.ndarray:
-        """One basis field at a point of floats."""
-        out = np.zeros(len(theta))
-        for k in np.flatnonzero(self.owner == unknown):
-            out[self.target[k]] += np.prod(theta[list(self.monomials[self.monomial[k]])])
-        return out
-
     def fields(self, coefficients: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """The fields with these coefficients `(fields, unknowns)` at one point."""
         value = self.values(theta[None])[0][self.monomial]

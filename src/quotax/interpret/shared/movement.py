@@ -124,11 +124,11 @@ def gather_fill(eqn: Eqn) -> np.ndarray:
     return np.asarray(fill, dtype)
 
 
-def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
+def identity(eqn: object, args: list[Any]) -> list[Any]:
     """The outputs are the inputs."""
     return list(args)
 
 
-def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
+def nothing(eqn: object, args: list[Any]) -> list[Any]:
     """No outputs: printing and other effects say nothing about the function."""
     return []
