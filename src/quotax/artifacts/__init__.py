@@ -6,6 +6,7 @@ Stages do not import one another; what they exchange is defined here and nowhere
 from quotax.artifacts.array_specs import ArraySpec, AxisFactor, Cut
 from quotax.artifacts.axis_sizes import completed, settled, sizes_text
 from quotax.artifacts.certificate import Certificate, Status
+from quotax.artifacts.covered_sizes import CoveredSizes, covered_text
 from quotax.artifacts.traces import Model, OpenTrace, Trace
 from quotax.artifacts.witness import Witness
 
@@ -13,6 +14,7 @@ __all__ = [
     "ArraySpec",
     "AxisFactor",
     "Certificate",
+    "CoveredSizes",
     "Cut",
     "Model",
     "OpenTrace",
@@ -20,6 +22,7 @@ __all__ = [
     "Trace",
     "Witness",
     "completed",
+    "covered_text",
     "settled",
     "sizes_text",
 ]

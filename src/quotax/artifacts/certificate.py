@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from quotax.artifacts.covered_sizes import CoveredSizes
 from quotax.artifacts.witness import Witness
 from quotax.presenting import Result
 
@@ -31,6 +32,8 @@ class Certificate(Result):
     """The parts of a proof by laws, as data that the kernel replays: sizes at which the model is traced, and steps."""
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """With what it was asked for: what `recheck` asks with again, where there are no steps to replay."""
+    covers: tuple[CoveredSizes, ...] = field(default=(), compare=False, repr=False)
+    """What `scope` says of a proof of invariance, as data."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
 
     def _title(self) -> str:
@@ -85,6 +88,7 @@ class Certificate(Result):
             "residual": self.residual,
             "settings": dict(self.settings),
             "derivation": list(self.derivation),
+            "covers": [one.to_dict() for one in self.covers],
         }
 
     @classmethod
@@ -101,6 +105,7 @@ class Certificate(Result):
             data.get("residual"),
             tuple(data.get("derivation", ())),
             dict(data.get("settings", {})),
+            tuple(map(CoveredSizes.from_dict, data.get("covers", ()))),
         )
 
     def recheck(self) -> Certificate:

@@ -6,11 +6,10 @@ import dataclasses
 import functools
 from typing import Any
 
-from quotax.artifacts import Certificate, sizes_text
+from quotax.artifacts import Certificate
 from quotax.certify import (
     certify,
 )
-from quotax.certify.every_width.scope import EVERY_WIDTH
 from quotax.declare import Architecture
 from quotax.symmetry import Action
 
@@ -22,13 +21,8 @@ def at_home(architecture: Architecture, action: Action, made: Certificate, **set
     """
     if not architecture.own:
         return made
-    every = EVERY_WIDTH, f"{EVERY_WIDTH} with {', '.join(f'{a} = {n}' for a, n in architecture.fixed.items())}"
-    numbers = [a for a in architecture.axis_names if isinstance(architecture.fixed.get(a), int)]
-    held = sizes_text({a: architecture.own[a] for a in numbers}) if numbers else None
-    free = ", ".join(a for a in architecture.axis_names if a not in numbers)
-    inside = made.scope in every or made.scope == f"every width of {free} at {held}"
     sizes = {a: architecture.own[a] for a in architecture.axis_names}
-    if not made or inside or made.scope == f"widths ({sizes_text(sizes)})":
+    if not made or any(one.surely(sizes) for one in made.covers):
         return made
     home = certify(architecture, action, sizes=[sizes], **settings)
     if not home:
@@ -49,4 +43,5 @@ def _both(first: Certificate, second: Certificate) -> Certificate:
         steps=(*first.steps, *second.steps),
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
         derivation=(*first.derivation, *second.derivation),
+        covers=(*first.covers, *second.covers),
     )
