@@ -14,7 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import quotax as qx
-from quotax import elementwise, hosted
+from quotax import elementwise
 from quotax.artifacts import ArraySpec
 from quotax.certify.identities import equality
 from quotax.certify.identities.equality import prove_equal
@@ -25,6 +25,7 @@ from quotax.interpret.jets.domain import JetDomain
 from quotax.interpret.jets.random_functions import RandomFunctions
 from quotax.interpret.jets.residues import PRIME
 from quotax.interpret.primitives import TABLE, recorded
+from quotax.programs import hosted
 
 SRC = Path(elementwise.__file__).parent
 RECORDS = [pytest.param(function, id=name) for name, function in FUNCTIONS.items()]

@@ -13,6 +13,7 @@ import pytest
 import models
 import quotax as qx
 from quotax import catalogue
+from quotax.artifacts import CoveredSizes
 from quotax.certify import recalled
 from quotax.errors import SymmetryError
 from test_pickling import NAMES, derived
@@ -143,6 +144,8 @@ def test_a_proof_at_one_size_is_none_for_every_width(tmp_path):
     assert made.scope == "every width with x ≠ 64"
     assert made.recheck().scope == made.scope
     data = json.loads(json.dumps(made.to_dict()))
+    assert qx.Certificate.from_dict(data).covers == made.covers == (CoveredSizes(made.covers[0].sizes, ("x ≠ 64",)),)
+    del data["covers"]  # as older files have it
     other = {"sizes": {"h": 2, "x": 64, "y": 2}, "steps": data["derivation"][0]["steps"]}
     data |= {"scope": "every width", "derivation": [*data["derivation"], other]}
     again = recalled(branching, claim.bind(branching.params), qx.Certificate.from_dict(data))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -80,6 +82,29 @@ def example_array(error: type[QuotaxError], call: str, name: str, value: Any) ->
     if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(np.asarray(array)).all():
         raise error(f"`{call}`: {name} holds NaN or infinity.")
     return array
+
+
+def one_output(
+    refusal: type[QuotaxError], call: str, name: str, net: Any, params: Any, inputs: Sequence[jax.Array]
+) -> jax.ShapeDtypeStruct:
+    """Shape and type of one example's output, which has to be an array of real numbers."""
+    one = tuple(jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in inputs)
+    try:
+        out = jax.eval_shape(net, params, *one)
+    except ParameterError:
+        raise
+    except (TypeError, ValueError) as error:
+        shapes = ", ".join(str(array.shape) for array in inputs)
+        raise refusal(
+            f"`{call}` calls the network on one example after another, along the first axis of {name} "
+            f"(shape {shapes}), and the network refuses one: {error}"
+        ) from error
+    if not isinstance(out, jax.ShapeDtypeStruct) or not jnp.issubdtype(out.dtype, jnp.floating):
+        shown = type(out).__name__ if not isinstance(out, jax.ShapeDtypeStruct) else str(out.dtype)
+        raise refusal(f"`{call}` needs a network that returns one array of real numbers, got {shown}.")
+    if not math.prod(out.shape):
+        raise refusal(f"`{call}` needs outputs, and the network's have the shape {out.shape}.")
+    return out
 
 
 def on_host(params: Any) -> bool:

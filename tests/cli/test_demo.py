@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import quotax as qx
+from quotax.presenting.tables import table
 from quotax.report.demo import ATTENTION_SYMMETRIES, RELU_SYMMETRIES, attention_model, relu_network
-from quotax.tables import table
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the folder has another name there")

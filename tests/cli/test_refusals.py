@@ -166,6 +166,6 @@ def test_an_interrupt_has_its_own_exit_code(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("quotax.cli.commands.asked", interrupted)
+    monkeypatch.setattr("quotax.cli.commands.of_symmetries.asked", interrupted)
     assert main(["audit", "linear", "--no-cache"]) == 130
     assert capsys.readouterr().err == "quotax audit: interrupted\n"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import quotax as qx
 from quotax.complexity.classifier_margins import degree_of
 from quotax.complexity.flatness import relative_flatness
-from quotax.complexity.layer_chain import layer_chain
-from quotax.complexity.measured_network import measured
+from quotax.complexity.networks.layer_chain import layer_chain
+from quotax.complexity.networks.measured_network import measured
 
 RNG = np.random.default_rng(0)
 SHAPES = {"W1": (4, 3), "W2": (5, 4), "W3": (2, 5)}

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import models
 import quotax as qx
 from geometry.table import CASES
-from quotax.declare.model_file import _key, _lines, _text, read, write
+from quotax.declare.model_files.any_file import read
+from quotax.declare.model_files.toml_lines import lines_of_keys
+from quotax.declare.model_files.toml_writing import _key, _text, write
 from quotax.errors import ArchitectureError, QuotaxError
 
 CODE = """
@@ -219,12 +221,12 @@ def test_a_function_without_a_place_is_not_written(tmp_path):
 def test_texts_are_written_as_toml_and_keys_are_found_on_their_lines(keys):
     text = "\n".join(["[params]", *(f"{_key(key)} = {_text(key)}" for key in keys)])
     assert tomllib.loads(text) == {"params": {key: key for key in keys}}
-    places = _lines(text)
+    places = lines_of_keys(text)
     assert [places["params", key] for key in keys] == list(range(2, len(keys) + 2))
 
 
 def test_a_key_within_a_text_is_none_of_the_file():
-    places = _lines('[model]\nforward = """\n[init]\nname = 1\n"bad \\q" = 2\n"""\n[params]\nW = "x"\n')
+    places = lines_of_keys('[model]\nforward = """\n[init]\nname = 1\n"bad \\q" = 2\n"""\n[params]\nW = "x"\n')
     assert places["params", "W"] == 8
 
 

@@ -11,7 +11,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.symmetry import FLOATS, velocity
-from quotax.symmetry.phrases import ActionLine
+from quotax.symmetry.language.phrases import ActionLine
 
 
 def read_again(symmetry, params):

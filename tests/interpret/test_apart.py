@@ -15,8 +15,8 @@ from quotax.declare.axes import parse_arrays
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import nested, trace
-from quotax.jaxprs import bare, bodies
 from quotax.parts import taken_apart, tree, whole_shape
+from quotax.programs.jaxprs import bare, bodies
 
 SIZES = {"h": 2, "k": 3, "g": 2, "d": 5, "t": 4, "x": 3, "y": 5}
 

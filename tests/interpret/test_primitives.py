@@ -12,12 +12,12 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import primitives
 
-from quotax import hosted
 from quotax.artifacts import ArraySpec
 from quotax.elementwise import FUNCTIONS
 from quotax.interpret import symbolic_outputs, trace
 from quotax.interpret.primitives import TABLE
 from quotax.interpret.shared.movement import bind, run
+from quotax.programs import hosted
 
 R = tuple  # the shape of a real input
 

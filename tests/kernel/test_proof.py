@@ -22,9 +22,12 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Application, Carry, Extreme, Factor, NamedSum, Reduction, Selection
 from quotax.kernel.data import replay
 from quotax.kernel.elements import Element
+from quotax.kernel.images import Refused
 from quotax.kernel.indices import Bound, Fixed, Free
+from quotax.kernel.lemma import arguments_of, check_law, extreme_effect
+from quotax.kernel.loop_laws import timeless
 from quotax.kernel.polynomials import TooLarge, slot
-from quotax.kernel.proof import Proof, Refused, Step, extreme_effect
+from quotax.kernel.proof import Proof, Step
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Effect, Law
 
@@ -652,7 +655,7 @@ def test_a_law_of_a_lemma_has_whole_entries():
     for law in (Law(scale=(Factor(g, (), 1),)), Law(matrices=((I, (Factor(g, (I, Bound(0, H)), 1),), Bound(0, H)),)),
                 Law(shift={(Factor(g, (I, I), 1),): Fraction(1)})):  # fmt: skip
         with pytest.raises(Refused, match="an entry of g with the wrong indices"):
-            proof._stated(law)
+            check_law(proof, law)
 
 
 def test_the_law_of_a_carry_reads_it_at_its_own_time():
@@ -661,10 +664,10 @@ def test_the_law_of_a_carry_reads_it_at_its_own_time():
     time = slot(0, H.plus(1))
     for at in (ix.affine(H, -1, time, time.extent), Fixed(Size.of(0), time.extent)):
         with pytest.raises(Refused, match="the law of a carry depends on time"):
-            proof._timeless(carry, {(Factor(carry, (at,), 1),): Fraction(1)})
+            timeless(proof, carry, {(Factor(carry, (at,), 1),): Fraction(1)})
     with pytest.raises(Refused, match="the law of a carry depends on time"):
-        proof._timeless(carry, {(Factor(carry, (time,), 1), Factor(carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
-    proof._timeless(carry, proof.entry(carry))
+        timeless(proof, carry, {(Factor(carry, (time,), 1), Factor(carry, (Fixed(H, time.extent),), 1)): Fraction(1)})
+    timeless(proof, carry, proof.entry(carry))
 
 
 def test_a_selection_moves_with_the_position_that_it_reads():
@@ -688,8 +691,8 @@ def test_a_carry_is_not_read_twice_at_its_time():
     proof, _ = carried()
     square = proof.algebra.atoms.make("square", Carry(), "C", (H, H))
     with pytest.raises(Refused, match="the law of a carry depends on time"):
-        proof._timeless(square.number, {(Factor(square.number, (I, I), 1),): Fraction(1)})
-    proof._timeless(square.number, proof.entry(square.number))
+        timeless(proof, square.number, {(Factor(square.number, (I, I), 1),): Fraction(1)})
+    timeless(proof, square.number, proof.entry(square.number))
 
 
 def test_the_power_of_a_sum_of_factors():
@@ -721,7 +724,7 @@ def test_the_law_of_a_mask_is_not_one_of_what_it_is_composed_with():
     proof = proof_of(model, {"b": "h"}, POSITIVE, scaled_claim())
     mask = next(a for a in proof.algebra.atoms.made if a.name == "mask")
     g = proof.algebra.atoms._known["g"].number
-    _, symbols, _ = proof.arguments(mask, 1)
+    _, symbols, _ = arguments_of(proof, mask, 1)
     laws = (Law(scale=(Factor(g, (I,), 1),)), *(Law() for _ in symbols[1:]))
     effect = Effect(power=sp.Integer(1), words="a common positive factor comes out of it")
     for atom in (a for a in proof.algebra.atoms.made if isinstance(a.what, Application) and a.number < mask.number):

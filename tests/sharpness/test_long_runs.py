@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from quotax.errors import SharpnessError
+from quotax.presenting.telling import SILENT
 from quotax.sharpness import sharpness
-from quotax.telling import SILENT
 
 
 def bumpy(p):

@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 import quotax as qx
-from quotax.declare.axes import parse_params
+from quotax.declare.axes import parse_arrays
 from quotax.lower import lower_action
+
+
+def parse_params(tree):
+    return tuple(spec for array in parse_arrays(tree) for spec in array.parts)
+
 
 SPECS = parse_params(
     {

@@ -23,13 +23,13 @@ import numpy as np
 import sympy as sp
 
 from quotax.artifacts import Trace, Witness
-from quotax.compiling import QUICK
-from quotax.hosted import Uncompiled, Unhosted
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import casts_removed, real_function
 from quotax.parts import tree
+from quotax.programs.compiling import QUICK
+from quotax.programs.hosted import Uncompiled, Unhosted
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed, variable
-from quotax.symmetry.general_entries import maps_of
+from quotax.symmetry.new_entries.general_entries import maps_of
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""

@@ -10,10 +10,10 @@ from typing import Any
 from quotax.artifacts import Certificate, Model, settled
 from quotax.errors import ArchitectureError
 from quotax.interpret.sheets import laws
-from quotax.jaxprs import bare, bodies
 from quotax.presenting import Result
+from quotax.presenting.tables import wrapped
+from quotax.programs.jaxprs import bare, bodies
 from quotax.symmetry import Symmetry
-from quotax.tables import wrapped
 
 FORMS = ("linear", "affine", "quadratic")
 """The ansatz of an infinitesimal symmetry, smallest first; each contains those before it."""

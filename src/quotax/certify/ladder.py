@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.artifacts import Certificate, Model, Trace, Witness, sizes_text
+from quotax.artifacts import Certificate, Model, Trace, Witness, covered_text, sizes_text
 from quotax.certify.counterexample import (
     EXACT,
     check_numerically,
@@ -83,7 +83,7 @@ def certify_alike(
         if outcome is not None:
             made = Certificate(
                 claim_of(model, action), "proved", outcome.scope, outcome.steps, outcome.assumptions,
-                derivation=outcome.derivation,
+                derivation=outcome.derivation, covers=outcome.covers,
             )  # fmt: skip
             found[number] = recalled(model, action, made)
     together = [claims[number][0] for number in found]
@@ -101,12 +101,12 @@ def certify_alike(
 def _replayed(model: Model, action: Action, made: Certificate) -> Certificate:
     """The certificate as far as the kernel accepts its steps again; those of a file may be anything."""
     try:
-        scope = accepts(model, action, made.derivation)
+        covers = accepts(model, action, made.derivation)
     except (QuotaxError, AttributeError, LookupError, TypeError, ValueError):
-        scope = None
-    if scope is None:
+        covers = None
+    if covers is None:
         return dataclasses.replace(made, status="undecided", scope="no width", residual="the kernel refuses the steps")
-    return dataclasses.replace(made, scope=scope)
+    return dataclasses.replace(made, scope=covered_text(covers), covers=covers)
 
 
 def _ladder(
@@ -153,7 +153,7 @@ def _ladder(
     if outcome.proved:
         return Certificate(
             claim, "proved", outcome.scope, outcome.steps, outcome.assumptions,
-            derivation=outcome.derivation,
+            derivation=outcome.derivation, covers=outcome.covers,
         )  # fmt: skip
     progress(f"no proof for every width: {outcome.residual}")
     fallback = certify_at_widths(

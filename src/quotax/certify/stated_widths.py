@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.artifacts import ArraySpec, Certificate, Model, Trace, sizes_text
+from quotax.artifacts import ArraySpec, Certificate, CoveredSizes, Model, Trace, covered_text, sizes_text
 from quotax.certify.counterexample import find_witness, precision_notes
 from quotax.certify.every_width.opening import guarded, opened
 from quotax.certify.every_width.proving import Outcome, attempt
@@ -18,8 +18,8 @@ from quotax.certify.identities.equality import Equality, prove_equal
 from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.presenting.telling import OutOfTime, until
 from quotax.symmetry import OBJECTS, Action, transformed
-from quotax.telling import OutOfTime, until
 
 _CASES = 256
 """At most this many token and mask inputs are tried one by one; beyond it the proof is not attempted."""
@@ -95,11 +95,11 @@ def certify_at_widths(
         assumptions |= dict.fromkeys((*domains, *verdict.assumptions))
     if not proved:
         return Certificate(claim, "undecided", "no width", tuple(steps), residual=failure)
-    scope = "widths " + " and ".join(f"({sizes_text(trace.sizes)})" for trace in proved)
+    covers = tuple(CoveredSizes(tuple(trace.sizes.items())) for trace in proved)
     notes = [*assumptions, *([f"not established {failure}"] if failure else [])]
     lines = (*steps, *(f"by {lemma}" for lemma in lemmas))
     replayable = tuple(derivation) if len(derivation) == len(proved) else ()
-    return Certificate(claim, "proved", scope, lines, tuple(notes), derivation=replayable)
+    return Certificate(claim, "proved", covered_text(covers), lines, tuple(notes), derivation=replayable, covers=covers)
 
 
 def _by_laws(model: Model, action: Action, trace: Trace) -> Outcome | None:

@@ -10,14 +10,14 @@ import jax
 
 from quotax.artifacts import Certificate
 from quotax.complexity.measure import Measure
+from quotax.complexity.networks.small_network import small_network, small_sizes
 from quotax.complexity.registry import asked
-from quotax.complexity.small_network import small_network, small_sizes
 from quotax.declare import Architecture, Network
 from quotax.errors import ComplexityError
 from quotax.pipeline import verify
 from quotax.presenting import Result
+from quotax.presenting.tables import table, wrapped
 from quotax.symmetry import Symmetry
-from quotax.tables import table, wrapped
 
 CALL = "quotax.invariance_table"
 

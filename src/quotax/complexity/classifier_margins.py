@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import MeasuredNetwork, measured
+from quotax.complexity.networks.measured_network import MeasuredNetwork, measured
 from quotax.complexity.parameter_norms import L2, PATHS, SPECTRAL, SPECTRAL_COMPLEXITY
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture

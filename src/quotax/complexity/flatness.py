@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from quotax.complexity.layer_chain import Layer, layer_chain
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import TOGETHER, MeasuredNetwork, by_name, with_leaves
+from quotax.complexity.networks.layer_chain import Layer, layer_chain
+from quotax.complexity.networks.measured_network import TOGETHER, MeasuredNetwork, by_name, with_leaves
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture
 from quotax.errors import ComplexityError

@@ -23,14 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.checks import whole_number
-from quotax.compiling import beside
 from quotax.complexity.flatness import ISOMETRY, ROOM
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import TOGETHER, MeasuredNetwork, margins_of, measured
+from quotax.complexity.networks.measured_network import TOGETHER, MeasuredNetwork, margins_of, measured
 from quotax.complexity.parameter_norms import length
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
+from quotax.programs.compiling import beside
 
 CALL = "quotax.pac_bayes"
 SCALES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)

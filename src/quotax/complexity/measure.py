@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Certificate, Witness, sizes_text
-from quotax.complexity.measured_network import MeasuredNetwork
+from quotax.complexity.networks.measured_network import MeasuredNetwork
+from quotax.complexity.networks.small_network import moved, small_network, small_sizes
 from quotax.complexity.routes import Claim, Estimated, Route
-from quotax.complexity.small_network import moved, small_network, small_sizes
 from quotax.complexity.turns import turns
 from quotax.declare import Architecture
 from quotax.errors import ArchitectureError, GeometryError, UnsupportedPrimitiveError

@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.complexity.layer_chain import Chain, layer_chain
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import MeasuredNetwork, by_name
-from quotax.complexity.path_norm import check_paths, path_power
+from quotax.complexity.networks.layer_chain import Chain, layer_chain
+from quotax.complexity.networks.measured_network import MeasuredNetwork, by_name
+from quotax.complexity.networks.path_norm import check_paths, path_power
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture
 from quotax.errors import ComplexityError

@@ -9,7 +9,7 @@ from typing import Any
 
 from quotax.complexity import classifier_margins, flatness, gaussian_noise, parameter_norms
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import MeasuredNetwork
+from quotax.complexity.networks.measured_network import MeasuredNetwork
 from quotax.errors import ComplexityError
 
 

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from quotax.complexity.layer_chain import layer_chain
-from quotax.complexity.measured_network import measured
+from quotax.complexity.networks.layer_chain import layer_chain
+from quotax.complexity.networks.measured_network import measured
 from quotax.complexity.parameter_norms import complexity_of, rows, spectral
 from quotax.errors import ComplexityError
 from quotax.presenting import Result

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quotax.complexity.measure import Measure
-from quotax.complexity.measured_network import measured
+from quotax.complexity.networks.measured_network import measured
 from quotax.complexity.registry import asked
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
-from quotax.tables import table, wrapped
+from quotax.presenting.tables import table, wrapped
 
 CALL = "quotax.complexity_table"
 

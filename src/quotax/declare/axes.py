@@ -77,11 +77,6 @@ class Positive:
     axes: str
 
 
-def parse_params(tree: object) -> tuple[ArraySpec, ...]:
-    """The arrays of a declaration as every stage sees them: fused ones by their parts."""
-    return tuple(spec for array in parse_arrays(tree) for spec in array.parts)
-
-
 def parse_arrays(tree: object, parts: object = None) -> tuple[DeclaredArray, ...]:
     """The arrays of a declaration, nested names joined with `/`; `parts` names what fused ones hold."""
     if not isinstance(tree, Mapping) or not tree:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.declare.fused_axes import DeclaredArray
-from quotax.draws import normal
 from quotax.errors import ArchitectureError
+from quotax.programs.draws import normal
 
 Initialiser = Callable[[jax.Array, tuple[int, ...], Any], jax.Array]
 """`(key, shape, dtype) -> array`, the signature of `jax.nn.initializers`."""

@@ -21,9 +21,9 @@ from quotax.derive.found.loading import Recall, from_data
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.sampling.small_sizes import Sizes, small_sizes, with_few_outputs, with_one_small
 from quotax.errors import ArchitectureError
+from quotax.presenting.telling import Budget
+from quotax.programs.threads import one_thread
 from quotax.symmetry import Action, Symmetry
-from quotax.telling import Budget
-from quotax.threads import one_thread
 
 KERNELS = 150
 """With more parameters than this, at small sizes at which there are kernels, shifts into them are not looked for."""

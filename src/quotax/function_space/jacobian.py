@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.compiling import beside
 from quotax.function_space.coordinates import levelled, raised, whitened
 from quotax.function_space.refusals import Arrays
-from quotax.jaxprs import bare, bodies
+from quotax.programs.compiling import beside
+from quotax.programs.jaxprs import bare, bodies
 
 Tree = Any
 

@@ -24,13 +24,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from quotax.checks import one_output
 from quotax.errors import ConvergenceError, FunctionSpaceError
 from quotax.function_space.coordinates import levelled, raised
 from quotax.function_space.jacobian import Jacobian
-from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
+from quotax.function_space.refusals import examples, like_outputs, params_of, point_of, whole
 from quotax.function_space.row_space import WRITTEN
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.threads import one_thread
 
 CALL = "quotax.tangent_kernel"
 DENSE = 4096
@@ -96,7 +97,7 @@ class TangentKernel(Result):
         """The kernel between other examples and these, `J' G^-1 J^T`: how training on these moves those."""
         call = "kernel.against(inputs)"
         arrays = examples(call, "inputs", inputs)
-        output = one_output(call, "inputs", self.jacobian.net, self.jacobian.params, arrays)
+        output = one_output(FunctionSpaceError, call, "inputs", self.jacobian.net, self.jacobian.params, arrays)
         other = Jacobian(self.jacobian.net, self.jacobian.params, arrays, output)
         if max(other.rows, self.size) > MOST:
             raise FunctionSpaceError(
@@ -276,7 +277,7 @@ def tangent_kernel(
     """
     params = params_of(CALL, net, params)
     arrays = examples(CALL, "inputs", inputs)
-    output = one_output(CALL, "inputs", net, params, arrays)
+    output = one_output(FunctionSpaceError, CALL, "inputs", net, params, arrays)
     whole(CALL, "probes", probes, 1)
     jacobian = Jacobian(net, params, arrays, output)
     if space is None:

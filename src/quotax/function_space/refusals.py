@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.checks import example_array, finite_params, whole_number
-from quotax.errors import FunctionSpaceError, ParameterError
+from quotax.errors import FunctionSpaceError
 
 Arrays = tuple[jax.Array, ...]
 
@@ -38,27 +37,6 @@ def examples(call: str, name: str, inputs: Any) -> Arrays:
     if len(set(counts)) > 1:
         raise FunctionSpaceError(f"`{call}` needs as many examples in every array of {name}, got {counts}.")
     return tuple(arrays)
-
-
-def one_output(call: str, name: str, net: Any, params: Any, inputs: Arrays) -> jax.ShapeDtypeStruct:
-    """Shape and type of one example's output, which has to be an array of real numbers."""
-    one = tuple(jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in inputs)
-    try:
-        out = jax.eval_shape(net, params, *one)
-    except ParameterError:
-        raise
-    except (TypeError, ValueError) as error:
-        shapes = ", ".join(str(array.shape) for array in inputs)
-        raise FunctionSpaceError(
-            f"`{call}` calls the network on one example after another, along the first axis of {name} "
-            f"(shape {shapes}), and the network refuses one: {error}"
-        ) from error
-    if not isinstance(out, jax.ShapeDtypeStruct) or not jnp.issubdtype(out.dtype, jnp.floating):
-        shown = type(out).__name__ if not isinstance(out, jax.ShapeDtypeStruct) else str(out.dtype)
-        raise FunctionSpaceError(f"`{call}` needs a network that returns one array of real numbers, got {shown}.")
-    if not math.prod(out.shape):
-        raise FunctionSpaceError(f"`{call}` needs outputs, and the network's have the shape {out.shape}.")
-    return out
 
 
 def like_outputs(call: str, name: str, value: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:

@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from quotax.checks import one_output
 from quotax.errors import FunctionSpaceError
 from quotax.function_space.jacobian import Jacobian
 from quotax.function_space.least_steps import least_step
-from quotax.function_space.refusals import examples, like_outputs, one_output, params_of, point_of, whole
+from quotax.function_space.refusals import examples, like_outputs, params_of, point_of, whole
 from quotax.function_space.row_space import RowSpace
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.threads import one_thread
 
 CALL = "quotax.transversality"
 ROWS = 6000
@@ -151,7 +152,7 @@ def _set(name: str, net: Callable[..., Any], params: Any, given: Any) -> tuple[J
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise FunctionSpaceError(f"`{CALL}` needs {name}= a pair (inputs, targets), got {type(given).__name__}.")
     inputs = examples(CALL, f"{name}[0]", given[0])
-    output = one_output(CALL, f"{name}[0]", net, params, inputs)
+    output = one_output(FunctionSpaceError, CALL, f"{name}[0]", net, params, inputs)
     jacobian = Jacobian(net, params, inputs, output)
     if jacobian.rows > ROWS:
         raise FunctionSpaceError(

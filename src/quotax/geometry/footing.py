@@ -25,8 +25,9 @@ import numpy as np
 
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.acting import act
-from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.canonical.representative import Canonical, canonical_of, carried_back
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import seldom
 from quotax.geometry.quotient import Based
@@ -105,7 +106,7 @@ def verticality(point: Based) -> float:
 
 def _leading(point: Based) -> Leading:
     space = point.space
-    return space._metric.leading(point.data) or Leading(space._gauge, space._gauge.canonical(point.arrays))
+    return space._metric.leading(point.data) or Leading(space._gauge, canonical_of(space._gauge, point.arrays))
 
 
 def grounded(point: Based) -> Ground:
@@ -145,7 +146,7 @@ def _forward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: N
 def _backward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: Named) -> Named:
     shifts, scalings, sizes = elements
     yes = jnp.asarray(True)
-    back = lambda a: gauge.back(Canonical(a, shifts, scalings, yes, yes, yes, {}), a)
+    back = lambda a: carried_back(gauge, Canonical(a, shifts, scalings, yes, yes, yes, {}), a)
     if absorbed is None:
         return back(arrays)
     gains = {name: arrays[name] * sizes[name] for name in sizes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -14,17 +14,16 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.compiling import beside
-from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning, ParameterError
-from quotax.geometry.canonical.gauge import Canonical, Gauge, gauge
+from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning
+from quotax.geometry.canonical.gauge import Gauge, gauge
+from quotax.geometry.canonical.representative import canonical_of, represented
 from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import Drift, charges, drift, formulas
-from quotax.geometry.families.roles import is_shift
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named, ravel, unravel
-from quotax.geometry.matching.distance import Distance
-from quotax.geometry.matching.logarithm import DENSE, Log
+from quotax.geometry.matching.distance import Distance, nothing_to_shoot_for, with_geodesic
+from quotax.geometry.matching.logarithm import DENSE, Log, unfinished
 from quotax.geometry.matching.patience import Patience
 from quotax.geometry.matching.two_points import Alignment, Between, BetweenAbsorbed, between
 from quotax.geometry.memory import Memory
@@ -32,8 +31,10 @@ from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.geometry.quotient import SizedModel
+from quotax.geometry.tree_arguments import checked_tree, elements_by_family
 from quotax.presenting import Result
-from quotax.threads import one_thread
+from quotax.programs.compiling import beside
+from quotax.programs.threads import one_thread
 
 
 class QuotientSpace(Result):
@@ -220,7 +221,7 @@ class QuotientSpace(Result):
         call = "space.field(params, xi)"
         arrays = self._arrays(params, call)
         total = {name: jnp.zeros_like(array) for name, array in arrays.items()}
-        for family, element in self._by_family(xi, "xi", call):
+        for family, element in elements_by_family(self.families, xi, "xi", call):
             if family.dimension:
                 for name, value in family.field(arrays, element).items():
                     total[name] = total[name] + value
@@ -230,7 +231,7 @@ class QuotientSpace(Result):
         """The parameters moved by group elements, one per family name; families act in their order."""
         call = "space.act(params, g)"
         arrays = self._arrays(params, call)
-        for family, element in self._by_family(g, "g", call):
+        for family, element in elements_by_family(self.families, g, "g", call):
             arrays = family.act(arrays, element)
         return self.network.tree(arrays, params)
 
@@ -245,21 +246,6 @@ class QuotientSpace(Result):
         pairs = zip(self.families, keys, strict=False)
         return {family.name: family.group.random(k, family.sizes, scale) for family, k in pairs}
 
-    def _by_family(self, elements: Mapping[str, Any], label: str, call: str) -> list[tuple[Family, jax.Array]]:
-        if not isinstance(elements, Mapping):
-            raise GeometryError(f"`{call}`: {label} must be a dict of family name -> array, got {elements!r}.")
-        known = {family.name: family for family in self.families}
-        for name, element in elements.items():
-            if name not in known:
-                raise GeometryError(f"`{call}`: {label} names {name!r}; the families are {', '.join(known) or 'none'}.")
-            shape = known[name].group.shape(known[name].sizes)
-            if np.shape(element) != shape:
-                raise GeometryError(
-                    f"`{call}`: {label}[{name!r}] has shape {np.shape(element)}, "
-                    f"but elements of {known[name].group} have {shape}."
-                )
-        return [(family, jnp.asarray(elements[family.name])) for family in self.families if family.name in elements]
-
     # --- the canonical representative
 
     @functools.cached_property
@@ -273,23 +259,9 @@ class QuotientSpace(Result):
         counterpart) `attained` is false, and `params` is the last point reached, or one of unit scale.
         """
         arrays = self._arrays(params, "space.canonical(params)")
-        found = self._gauge.canonical(arrays)
-        there, element = self._represented(arrays, found)
+        found = canonical_of(self._gauge, arrays)
+        there, element = represented(self._gauge, self.families, arrays, found)
         return Representative(self.network.tree(there, params), element, found.attained)
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def _represented(self, arrays: Named, found: Canonical) -> tuple[Named, dict[str, jax.Array]]:
-        """The arrays moved by one element for each family, in the order in which families act."""
-        element: dict[str, jax.Array] = {}
-        for family in self.families:
-            if family.name in found.scalings:
-                element[family.name] = found.scalings[family.name]
-            elif family.name in found.shifts and is_shift(family):
-                element[family.name] = self._gauge.shifted(arrays)[1][family.name]
-            else:
-                continue
-            arrays = family.act(arrays, element[family.name])
-        return arrays, element
 
     # --- between two points
 
@@ -344,7 +316,7 @@ class QuotientSpace(Result):
         """
         found = self.logarithm(params, other, budget=budget, progress=progress)
         if not isinstance(found.ok, Tracer) and not found.ok:
-            raise ConvergenceError(f"`space.log(params, other)`: {_unfinished(found, budget)}")
+            raise ConvergenceError(f"`space.log(params, other)`: {unfinished(found, budget)}")
         self._warn_unless(found.attained, "space.log(params, other)")
         return found.vector
 
@@ -374,20 +346,13 @@ class QuotientSpace(Result):
         arrays, goal = self._arrays(params, call), self._arrays(other, call, "other")
         known = self._between.bracket(arrays, goal)
         self._warn_unless(known.attained, call)
-        if method == "bracket" or (not isinstance(known.value, Tracer) and self._exact(known, params)):
+        if method == "bracket" or (
+            not isinstance(known.value, Tracer) and nothing_to_shoot_for(known, self.ravel(params))
+        ):
             return known
         found = self._logarithm(call, params, other, budget, progress)
         length = self.norm(params, found.vector)
-        upper = length + (1e3 * jnp.finfo(length.dtype).eps + 2 * found.residual) * jnp.linalg.norm(self.ravel(params))
-        shorter = found.ok & (length < known.upper)
-        arrived = isinstance(found.ok, Tracer) or bool(found.ok)
-        return replace(
-            known,
-            value=jnp.where(shorter, jnp.minimum(length, known.value), known.value),
-            upper=jnp.where(shorter, jnp.minimum(upper, known.upper), known.upper),
-            geodesic=shorter,
-            reason=known.reason if arrived else f"{known.reason}; {_unfinished(found, budget)}",
-        )
+        return with_geodesic(known, found, length, self.ravel(params), budget)
 
     @one_thread
     def dist(
@@ -413,14 +378,9 @@ class QuotientSpace(Result):
             shot = self._logarithm(call, params, other, budget, progress)
             return jnp.where(shot.ok, self.norm(params, shot.vector), jnp.inf)
         found = self._distance(call, params, other, method, budget, progress)
-        if method == "geodesic" and not found.geodesic and not self._exact(found, params):
+        if method == "geodesic" and not found.geodesic and not nothing_to_shoot_for(found, self.ravel(params)):
             warnings.warn(f"`{call}`: {found.reason}.", MetricWarning, stacklevel=2)
         return found.value
-
-    def _exact(self, known: Distance, params: Any) -> bool:
-        """Whether there is nothing to shoot for: above a flat space, and on one orbit."""
-        flat = self.ravel(params)
-        return bool(known.geodesic | (known.upper <= 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)))
 
     # --- conserved quantities
 
@@ -507,17 +467,7 @@ class QuotientSpace(Result):
         return self.network.taken_apart({name: jnp.asarray(array) for name, array in checked.items()})
 
     def _checked(self, tree: Any, label: str, call: str, *, finite: bool = False) -> dict[str, Any]:
-        try:
-            arrays = self.network.check_params(tree, call=call, finite=finite)
-        except ParameterError as error:
-            if label == "params":
-                raise
-            message = str(error).replace("params[", f"{label}[")
-            raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
-        for name, array in arrays.items():
-            if hasattr(array, "dtype") and not jnp.issubdtype(array.dtype, jnp.floating):
-                raise ParameterError(f"`{call}`: {label}[{name!r}] is {array.dtype}; make it real and floating-point.")
-        return arrays
+        return checked_tree(self.network, tree, label, call, finite)
 
     def _presented(self) -> Iterator[tuple[str, Any]]:
         families = {family.name: str(family.group) for family in self.families}
@@ -556,10 +506,3 @@ def _slope(alive: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         return found
 
     return jax.jit(jax.grad(value))
-
-
-def _unfinished(found: Log, budget: float) -> str:
-    return (
-        f"no geodesic was found in {budget:g} s that ends in the orbit of other; the best one ends at a relative "
-        f"distance of {float(found.residual):.2g}. `space.distance` brackets the distance without one"
-    )

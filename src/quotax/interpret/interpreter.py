@@ -15,7 +15,7 @@ from quotax.interpret.domain import RANDOM, Eqn, Rule, Unreadable, is_known
 from quotax.interpret.primitives import TABLE
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.provenance import place
-from quotax.jaxprs import CALLS, is_key
+from quotax.programs.jaxprs import CALLS, is_key
 
 _FACTORISATIONS = (
     *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),

@@ -3,7 +3,7 @@
 To add a primitive, add a row (and a case to tests/interpret, or a test fails); a function of one or two numbers has a
 record in `quotax.elementwise` instead, and a row here only for what its record does not say. To add a domain, add a
 field to `Row`, fill it where no shared rule serves, and give the domain its `columns`. What NumPy has for a primitive
-is in `quotax.hosted`, which runs programs without knowing how they are read.
+is in `quotax.programs.hosted`, which runs programs without knowing how they are read.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from quotax.interpret.shared.movement import identity
 from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
 from quotax.interpret.symbolic.rules import entrywise
-from quotax.jaxprs import CALLS, IDENTITIES
 from quotax.kernel.sheet import Extreme
+from quotax.programs.jaxprs import CALLS, IDENTITIES
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ _ROWS = (
     Row("while", every=control.while_loop, laws=loops.while_loop),
     Row("cond", every=control.branch, symbolic=rules.branches, laws=loops.branch),
     # what changes nothing
-    *(Row(name, every=identity, laws=loops.identity) for name in IDENTITIES),
+    *(Row(name, every=identity, laws=identity) for name in IDENTITIES),
     Row("reduce_precision", every=identity, laws=algebraic.rounded),
-    Row("debug_print", every=movement.nothing, laws=loops.nothing),
+    Row("debug_print", every=movement.nothing, laws=movement.nothing),
     # what has a law alone: of constants, or of an order
     Row("iota", laws=reindexing.iota),
     Row("dim_as_value", laws=reindexing.size_value),

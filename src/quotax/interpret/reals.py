@@ -27,9 +27,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.hosted import MOVES
 from quotax.interpret.tracing.provenance import written_at
-from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bare, bodies, live
+from quotax.programs.hosted import MOVES
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, bodies, live
 
 _IDENTITIES = {
     *IDENTITIES, "reduce_precision", "copy_p", "device_put", "sharding_constraint", "layout_constraint", "reshard"

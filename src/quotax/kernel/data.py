@@ -12,9 +12,11 @@ import sympy as sp
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
+from quotax.kernel.images import Refused
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
+from quotax.kernel.lemma import Prover
 from quotax.kernel.polynomials import Algebra, Factor, Poly
-from quotax.kernel.proof import Proof, Prover, Refused, Step
+from quotax.kernel.proof import Proof, Step
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size, read
 from quotax.kernel.transformation import Effect, Law, exponential, log_magnitude, magnitude

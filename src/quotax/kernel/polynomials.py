@@ -21,7 +21,7 @@ from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Atoms, Delta, Extent, Factor, Poly, Ramp, Rational, Term
 from quotax.kernel.indices import Bound, Free, Index
 from quotax.kernel.sizes import Size
-from quotax.telling import in_time
+from quotax.presenting.telling import in_time
 
 Rewritten = tuple[Fraction, list[Factor], tuple[Index, ...]]
 """Coefficient, factors, and the bound indices whose sums were carried out."""

@@ -203,3 +203,20 @@ def _real_range(function: Function, signs: Sequence[str]) -> str:
     }
     value = function.expression.xreplace(symbols)
     return "positive" if value.is_positive else "nonnegative" if value.is_nonnegative else "real"
+
+
+def atoms_in(sheet: Sheet) -> list[int]:
+    """The atoms that the outputs are made of, in the order in which they were made."""
+    loops = {number: loop for loop in sheet.loops for number in loop.carries}
+    seen: set[int] = set()
+    asked = [key for g in sheet.guards for key in (g.predicate, g.together) if key is not None]
+    waiting = [*map(dict, asked), *sheet.outputs]
+    while waiting:
+        for term in waiting.pop():
+            for number, _, _ in term:
+                if number not in seen:
+                    seen.add(number)
+                    waiting += definitions(sheet.atoms[number])
+                    if number in loops:
+                        waiting += [*loops[number].inits, *loops[number].nexts]
+    return sorted(seen)

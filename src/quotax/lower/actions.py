@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec
 from quotax.symmetry import Action, Arrays, Family, Programs, transformed, velocity
-from quotax.symmetry.onto_kernels import tolerance
+from quotax.symmetry.new_entries.onto_kernels import tolerance
 
 Named = dict[str, jax.Array]
 

@@ -20,9 +20,9 @@ from quotax.derive import SymmetryGroup
 from quotax.errors import MetricWarning
 from quotax.geometry import QuotientSpace
 from quotax.pipeline import derive, quotient, verify
+from quotax.presenting.tables import table
 from quotax.sharpness import sharpness
 from quotax.symmetry import GL, PositiveDiagonal, Symmetry, Translation
-from quotax.tables import table
 
 RADIUS = 0.5
 """Of the balls, in the parameters' own units: a few per cent of the trained parameters' norm."""

@@ -3,7 +3,6 @@
 from quotax.symmetry.evaluation import transformed, velocity
 from quotax.symmetry.family import Family, Programs
 from quotax.symmetry.gains import Gain, gain_of, reads, without
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, Entry, variable
 from quotax.symmetry.groups import (
     GL,
     ComplexScaling,
@@ -20,7 +19,8 @@ from quotax.symmetry.groups import (
     SignFlip,
     Translation,
 )
-from quotax.symmetry.reading import FLOATS, OBJECTS, Arrays
+from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, Entry, variable
+from quotax.symmetry.new_entries.reading import FLOATS, OBJECTS, Arrays
 from quotax.symmetry.symmetry import Action, Symmetry
 from quotax.symmetry.terms import Term
 

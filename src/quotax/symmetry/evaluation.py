@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import ArraySpec
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, TANGENT, Entry, variable
-from quotax.symmetry.reading import Arrays, read
+from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, TANGENT, Entry, variable
+from quotax.symmetry.new_entries.reading import Arrays, read
 from quotax.symmetry.symmetry import Action
 
 Named = Mapping[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, parameter, variable
+from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, parameter, variable
 from quotax.symmetry.symmetry import Action
 
 

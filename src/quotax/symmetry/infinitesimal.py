@@ -6,9 +6,9 @@ import functools
 
 import sympy as sp
 
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, TANGENT, Entry
 from quotax.symmetry.groups import Group, Layout
-from quotax.symmetry.sums import contract_deltas
+from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, TANGENT, Entry
+from quotax.symmetry.new_entries.sums import contract_deltas
 
 
 def differentiate(entry: Entry, group: Group) -> Entry:

@@ -26,7 +26,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Cut
 from quotax.parts import whole_name
-from quotax.symmetry.general_entries import ELEMENT, INVERSE, Entry, parameter, variable
+from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, Entry, parameter, variable
 from quotax.symmetry.plain import group_data
 from quotax.symmetry.symmetry import Action
 

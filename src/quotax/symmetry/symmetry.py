@@ -10,10 +10,10 @@ from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.errors import SymmetryError
-from quotax.symmetry.general_entries import Entry, degree
 from quotax.symmetry.groups import Group
 from quotax.symmetry.infinitesimal import differentiate
-from quotax.symmetry.language import parse_action
+from quotax.symmetry.language.parsing import parse_action
+from quotax.symmetry.new_entries.general_entries import Entry, degree
 from quotax.symmetry.terms import Term, terms
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import sympy as sp
 
-from quotax.symmetry.general_entries import TANGENT, Entry, maps_of, parameter
+from quotax.symmetry.new_entries.general_entries import TANGENT, Entry, maps_of, parameter
 
 Kind = Literal["matrix", "diagonal", "shift", "carried"]
 

@@ -11,6 +11,8 @@ import quotax as qx
 from geometry.table import CASES, certificates
 from geometry.table import sampled as rows
 from models import linear
+from quotax.geometry.canonical.newton import move
+from quotax.geometry.canonical.norm_on_orbit import descent_at, moments_of
 
 GL = qx.GL
 LINEAR = CASES["linear"].families
@@ -415,8 +417,8 @@ def test_newtons_steps_follow_the_gradient_of_what_is_minimised(name):
     units = {f.name: np.asarray(f.group.identity(f.sizes, float)) for f in gauge.linear}
     # Symmetric, as steps are, and no direction of zero trace.
     steps = {f: (xi := rng.normal(size=unit.shape)) + (xi.T if xi.ndim == 2 else 1) for f, unit in units.items()}
-    value = lambda t: float(gauge._value(*gauge._move(arrays, units, steps, t)))
+    value = lambda t: float(descent_at(gauge, *move(gauge, arrays, units, steps, t)).value)
     slope = (value(1e-5) - value(-1e-5)) / 2e-5
-    expected = sum(float(np.sum(rest * steps[f])) for rests in gauge._rests(arrays) for f, rest in rests.items())
+    expected = sum(float(np.sum(rest * steps[f])) for rests in moments_of(gauge, arrays) for f, rest in rests.items())
     assert gauge.characters
     assert slope == pytest.approx(expected, rel=1e-7)

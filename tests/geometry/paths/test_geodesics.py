@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from geometry.table import CASES, sampled
 from quotax.errors import GeometryError
 from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.canonical.representative import canonical_of
 from quotax.geometry.families.component import components
 from quotax.geometry.paths.factor_geodesics import inv_pair, mix_pair
 from quotax.geometry.paths.geodesic_equations import hamiltonian, kempf_ness
@@ -46,7 +47,7 @@ def gauge_of(name):
 def canonical(name, seed=1):
     """Least norm on the orbit, and a horizontal velocity there."""
     case, parts = CASES[name], parts_of(name)
-    point = gauge_of(name).canonical(case.draw(seed)).arrays
+    point = canonical_of(gauge_of(name), case.draw(seed)).arrays
     velocity = horizontal(parts, factors_at(parts, point), point, case.draw(seed + 1))
     return point, {n: 0.5 * v for n, v in velocity.items()}
 

@@ -11,6 +11,7 @@ from jax.extend.core import jaxprs_in_params
 import quotax as qx
 from models import relu, rotary, symmetry
 from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.canonical.representative import canonical_of
 from quotax.geometry.families import renaming as skeletons
 from quotax.geometry.families.component import components
 from quotax.geometry.linalg import inverse_roots, iterative, one_by_one
@@ -422,7 +423,7 @@ def test_tensors_larger_than_the_parameters_are_not_formed():
 @pytest.mark.slow
 def test_a_representative_that_is_canonical_already_has_derivatives():
     _, families = families_at(deep_linear, PAIRS[:1], {"x": 2, "h": 1, "k": 2, "y": 2})
-    find = gauge(families, unique=True).canonical
+    find = functools.partial(canonical_of, gauge(families, unique=True))
     arrays = {"W1": jnp.array([[1.0, 0.0]]), "W2": jnp.array([[1.0], [0.0]]), "W3": jnp.eye(2)}
     moved = lambda t: find(arrays | {"W1": arrays["W1"] * jnp.exp(2 * t)}).arrays["W1"][0, 0]  # balanced: exp(t)
     slope = lambda t: jax.jvp(moved, (t,), (jnp.ones_like(t),))[1]

@@ -20,7 +20,7 @@ from quotax.certify.claims.function_model import FunctionModel
 from quotax.certify.ladder import certify
 from quotax.errors import GeometryError
 from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
-from quotax.symmetry.sums import contract_deltas
+from quotax.symmetry.new_entries.sums import contract_deltas
 
 FIRST, SECOND = "first tangent", "second tangent"
 """Groups of parameters that hold tangent vectors."""

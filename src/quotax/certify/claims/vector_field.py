@@ -27,9 +27,9 @@ from quotax.certify.trial_sizes import traceable
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import SYMBOLIC, evaluate, symbolic_outputs, symbols_for
 from quotax.interpret.reals import real_function
-from quotax.jaxprs import needed
 from quotax.parts import tree
-from quotax.telling import OutOfTime, until
+from quotax.presenting.telling import OutOfTime, until
+from quotax.programs.jaxprs import needed
 
 POINTS = 6
 """Points at which the derivative is looked at, at each of two sizes."""

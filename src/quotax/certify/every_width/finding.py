@@ -18,10 +18,12 @@ from quotax.certify.every_width.words import law_text
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.elements import Element
+from quotax.kernel.images import Refused
 from quotax.kernel.indices import Bound, Free, Index
+from quotax.kernel.lemma import Prover, arguments_of, extreme_effect, own_law
 from quotax.kernel.polynomials import Algebra, Atom, Factor, Poly, Term, renamed
-from quotax.kernel.proof import Proof, Prover, Refused, Step, atoms_in, extreme_effect, own_law
-from quotax.kernel.sheet import Extreme, Sheet
+from quotax.kernel.proof import Proof, Step
+from quotax.kernel.sheet import Extreme, Sheet, atoms_in
 from quotax.kernel.transformation import Effect, Law, applied, kind_of
 
 _TERMS = 24
@@ -179,7 +181,7 @@ class _Search:
             self.found.breaks.insert(sum(1 for b in self.found.breaks if "becomes no multiple" not in b), line)
 
     def _function(self, atom: Atom) -> None:
-        _, _, args = self.proof.arguments(atom, 0)
+        _, _, args = arguments_of(self.proof, atom, 0)
         if all(self.proof.plain(a) == self.proof.moved(a) for a in args):
             self.do(Step("congruence", atom.number))
             return
@@ -196,7 +198,7 @@ class _Search:
     def _lemma(self, atom: Atom, composed: int) -> Step | None:
         """The lemma that the laws of the arguments ask for."""
         try:
-            expression, symbols, args = self.proof.arguments(atom, composed)
+            expression, symbols, args = arguments_of(self.proof, atom, composed)
         except Refused:
             return None
         if composed:

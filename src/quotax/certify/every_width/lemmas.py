@@ -15,7 +15,7 @@ from typing import Literal
 
 import sympy as sp
 
-from quotax.kernel.proof import Prover
+from quotax.kernel.lemma import Prover
 from quotax.kernel.transformation import ALPHA, SHIFT, Effect
 
 _POINTS = 8

@@ -12,10 +12,10 @@ from quotax.interpret.laws.sources import GUARD
 from quotax.interpret.laws.tensors import NoLaw
 from quotax.interpret.sheets import write_sheet
 from quotax.interpret.tracing.symbolic_sizes import SizesMatter
-from quotax.jaxprs import bare, bodies
 from quotax.kernel.atoms import Application
 from quotax.kernel.polynomials import TooLarge
 from quotax.kernel.sheet import Sheet
+from quotax.programs.jaxprs import bare, bodies
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quotax.artifacts import Model, Trace, settled, sizes_text
+from quotax.artifacts import CoveredSizes, Model, Trace, covered_text, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
 from quotax.certify.every_width.likeness import carried
 from quotax.certify.every_width.opening import Opening, opened, trace_written_out, written_out
 from quotax.certify.every_width.opening_sizes import begins, openings, singles
 from quotax.certify.every_width.scalar_identities import LEMMAS, prove
-from quotax.certify.every_width.scope import EVERY_WIDTH, assumptions_of, exceptions, scope_of
+from quotax.certify.every_width.scope import assumptions_of, covered_by, exceptions
 from quotax.certify.every_width.statement import claimed, element_of
 from quotax.certify.every_width.words import index_text, law_text, poly_text
 from quotax.interpret.laws.tensors import NoLaw
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
+from quotax.kernel.images import Refused
 from quotax.kernel.polynomials import Algebra, TooLarge, slot
-from quotax.kernel.proof import Proof, Refused
+from quotax.kernel.proof import Proof
 from quotax.kernel.sizes import Size
 from quotax.symmetry import Action
-from quotax.symmetry.general_entries import maps_of
+from quotax.symmetry.new_entries.general_entries import maps_of
 
 _EXCEPTIONS = 12
 """Sizes that a proof leaves out are looked at one by one, up to this many."""
@@ -36,7 +37,7 @@ class Outcome:
 
     Attributes:
         proved: whether the kernel accepted the steps.
-        scope: what the proof covers.
+        covers: what the proof covers.
         steps: one line a step, each with its lemma.
         assumptions: what the proof takes for granted.
         residual: why there is no proof.
@@ -46,13 +47,18 @@ class Outcome:
     """
 
     proved: bool
-    scope: str = EVERY_WIDTH
+    covers: tuple[CoveredSizes, ...] = ()
     steps: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     residual: str | None = None
     broken: str | None = None
     opening: Mapping[str, int | str] = field(default_factory=dict)
     derivation: Sequence[Any] = ()
+
+    @property
+    def scope(self) -> str:
+        """What the proof covers, in words."""
+        return covered_text(self.covers)
 
 
 def prove_for_every_width(
@@ -108,8 +114,8 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
             seen.append((axis, size))
             parts += apart.derivation
     notes = tuple(f"{axis} = {size} has a proof of its own" for axis, size in seen)
-    scope = scope_of(opening, alone, seen)
-    return dataclasses.replace(outcome, scope=scope, steps=(*outcome.steps, *notes), derivation=tuple(parts))
+    covers = (covered_by(opening, alone, seen),)
+    return dataclasses.replace(outcome, covers=covers, steps=(*outcome.steps, *notes), derivation=tuple(parts))
 
 
 def _elsewhere(fixed: Iterable[str], why: str) -> str:
@@ -139,14 +145,14 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
     lines = (*_claim_lines(opening, found.proof.algebra, said, names), *found.lines)
     broken = found.breaks[0] if found.breaks else None
     if not settled:
-        return Outcome(False, EVERY_WIDTH, lines, (), _residual(found, names), broken, opening.axes)
+        return Outcome(False, (), lines, (), _residual(found, names), broken, opening.axes)
     try:
         data = encode(found.proof, found.steps)
         accepted = replay(opening.sheet, element, claim, data, prove)
     except (Refused, TooLarge) as error:
-        return Outcome(False, EVERY_WIDTH, lines, (), f"the kernel refused a step: {error}", broken, opening.axes)
+        return Outcome(False, (), lines, (), f"the kernel refused a step: {error}", broken, opening.axes)
     if not accepted:
-        return Outcome(False, EVERY_WIDTH, lines, (), "the kernel did not accept the steps", broken, opening.axes)
+        return Outcome(False, (), lines, (), "the kernel did not accept the steps", broken, opening.axes)
     steps = (
         *lines,
         *(f"by {lemma}" for lemma in found.proof.algebra.lemmas),
@@ -154,9 +160,9 @@ def attempt(opening: Opening, model: Model, action: Action) -> Outcome:
         f"the kernel replayed {len(found.steps)} steps",
     )
     part = {"sizes": dict(opening.axes), "steps": data}
-    scope = scope_of(opening, singles(model, opening.axes, action.group))
+    covers = (covered_by(opening, singles(model, opening.axes, action.group)),)
     taken = (*assumptions_of(opening), *_ranks(action))
-    return Outcome(True, scope, steps, taken, opening=opening.axes, derivation=(part,))
+    return Outcome(True, covers, steps, taken, opening=opening.axes, derivation=(part,))
 
 
 def _ranks(action: Action) -> list[str]:
@@ -171,8 +177,8 @@ def accepts(
     action: Action,
     derivation: Sequence[Any],
     write: Callable[[Model, Mapping[str, int | str]], Opening | str] = written_out,
-) -> str | None:
-    """The scope of a derivation when the kernel accepts it against the model, traced and written out again.
+) -> tuple[CoveredSizes, ...] | None:
+    """What a derivation covers when the kernel accepts it against the model, traced and written out again.
 
     The first part begins at sizes at which a proof may begin, the others hold one axis more.
     """
@@ -198,9 +204,9 @@ def accepts(
             return None
         parts.append(opening)
     if all(len(o.held) == len(o.axes) for o in parts):
-        return "widths " + " and ".join(f"({sizes_text(o.held)})" for o in parts)
+        return tuple(covered_by(o, ()) for o in parts)
     alone = singles(model, parts[0].axes, action.group)
-    return scope_of(parts[0], alone, [item for o in parts[1:] for item in o.held.items()])
+    return (covered_by(parts[0], alone, [item for o in parts[1:] for item in o.held.items()]),)
 
 
 def prove_alike(
@@ -214,8 +220,8 @@ def prove_alike(
         if steps is None:
             return None
         parts.append({"sizes": dict(part["sizes"]), "steps": steps})
-    scope, first = accepts(model, action, parts, opened), opened(model, derivation[0]["sizes"])
-    if scope is None or isinstance(first, str):
+    covers, first = accepts(model, action, parts, opened), opened(model, derivation[0]["sizes"])
+    if covers is None or isinstance(first, str):
         return None
     sizes = {a: Size.of(n) for a, n in first.trace.sizes.items()}
     element = element_of(action, first.sheet, model, sizes)
@@ -224,7 +230,7 @@ def prove_alike(
     lines = _claim_lines(first, algebra, said, {size: axis for axis, size in reversed(sizes.items())})
     lines += proof[len(lines) :]
     taken = (*assumptions_of(first), *_ranks(action))
-    return Outcome(True, scope, tuple(lines), taken, opening=first.axes, derivation=tuple(parts))
+    return Outcome(True, covers, tuple(lines), taken, opening=first.axes, derivation=tuple(parts))
 
 
 def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], names: Any) -> list[str]:

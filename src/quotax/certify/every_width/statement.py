@@ -21,7 +21,7 @@ from quotax.kernel.sheet import Sheet
 from quotax.kernel.sizes import ONE, ZERO, Size
 from quotax.kernel.transformation import exponential, logarithm
 from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
-from quotax.symmetry.general_entries import maps_of
+from quotax.symmetry.new_entries.general_entries import maps_of
 
 Sizes = Mapping[str, Size]
 

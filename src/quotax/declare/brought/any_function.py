@@ -20,7 +20,7 @@ from quotax.declare.brought.following import Dims, Followed, Unknown, factors
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
-from quotax.jaxprs import bare, bodies, is_key
+from quotax.programs.jaxprs import bare, bodies, is_key
 from quotax.trees import named
 
 
@@ -75,7 +75,7 @@ def from_function(
     leaves = checked_leaves(call, params, chosen_by(call, trainable, params))
     given = examples(call, function, (inputs, *more) if more else all_or_one(function, inputs))
     title = name or getattr(function, "__name__", type(function).__name__)
-    factory = None if make is None else tree_factory(lambda **sizes: (function, make(**sizes)), leaves)
+    factory = None if make is None else tree_factory(lambda **sizes: (function, make(**sizes)))
     return brought(call, title, function, params, leaves, given, make, factory)
 
 
@@ -118,7 +118,7 @@ def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
     return lambda leaf: id(leaf) in chosen
 
 
-def tree_factory(make: Callable[..., tuple[Callable[..., Any], Any]], own: Leaves) -> Factory:
+def tree_factory(make: Callable[..., tuple[Callable[..., Any], Any]]) -> Factory:
     """A factory that makes trees: abstractly, so that sizes may be symbols."""
 
     def made(sizes: Mapping[str, Any], concrete: bool) -> tuple[Callable[..., Any], Any]:

@@ -47,5 +47,5 @@ def from_equinox(
     chosen = own if trainable is None else chosen_by(call, trainable, module)
     leaves = checked_leaves(call, module, lambda leaf: own(leaf) and chosen(leaf))
     given = examples(call, type(module).__call__, list(inputs))
-    factory = None if make is None else tree_factory(lambda **sizes: (function, make(**sizes)), leaves)
+    factory = None if make is None else tree_factory(lambda **sizes: (function, make(**sizes)))
     return brought(call, type(module).__name__, function, module, leaves, given, make, factory)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import Literal
 
-from quotax.jaxprs import CALLS, bare
+from quotax.programs.jaxprs import CALLS, bare
 
 Dims = tuple["Unknown", ...]
 """A dimension: a product of unknowns."""

@@ -31,8 +31,8 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches, points_together
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Group, Symmetry
-from quotax.telling import Budget
 
 Prove = Callable[[Symmetry], Certificate]
 Progress = Callable[[str], None]

@@ -22,9 +22,9 @@ from quotax.derive.points.vector_fields import RESIDUES, random_point
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME, product
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Symmetry
-from quotax.symmetry.general_entries import Map
-from quotax.telling import Budget
+from quotax.symmetry.new_entries.general_entries import Map
 
 ROWS = 160
 """So many equations are written."""

@@ -33,9 +33,9 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import REDRAWN, TOGETHER, FloatModel
 from quotax.derive.points.where_defined import ANYWHERE, Places
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
-from quotax.symmetry.phrases import ActionLine, number
-from quotax.telling import Budget
+from quotax.symmetry.language.phrases import ActionLine, number
 
 Place = tuple[str, int]
 

@@ -31,7 +31,7 @@ from quotax.derive.candidates.unexplained import FlatClasses
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.interpret.jets.residues import PRIME
-from quotax.telling import Budget
+from quotax.presenting.telling import Budget
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 
@@ -79,13 +79,6 @@ class Unknowns:
         terms = slopes[:, :, self.target] * self.values(theta)[None, :, self.monomial] % PRIME
         starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
         return (np.add.reduceat(terms, starts, axis=2) % PRIME).reshape(-1, self.count)
-
-    def real_field(self, unknown: int, theta: np.ndarray) -> np.ndarray:
-        """One basis field at a point of floats."""
-        out = np.zeros(len(theta))
-        for k in np.flatnonzero(self.owner == unknown):
-            out[self.target[k]] += np.prod(theta[list(self.monomials[self.monomial[k]])])
-        return out
 
     def fields(self, coefficients: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """The fields with these coefficients `(fields, unknowns)` at one point."""

@@ -23,8 +23,8 @@ from quotax.derive.sampling import modular
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
 from quotax.presenting import Result
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Action
-from quotax.telling import Budget
 
 LOOKED_AT = 2500
 """With more parameters than this, what the families leave is not looked at."""

@@ -19,8 +19,8 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
-from quotax.symmetry.general_entries import Map, label
-from quotax.symmetry.phrases import ActionLine, Phrase, number
+from quotax.symmetry.language.phrases import ActionLine, Phrase, number
+from quotax.symmetry.new_entries.general_entries import Map, label
 from quotax.trees import folder, place
 
 

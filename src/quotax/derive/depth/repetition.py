@@ -21,7 +21,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.jaxprs import bare, bodies, is_key, live
+from quotax.programs.jaxprs import bare, bodies, is_key, live
 
 KEPT = 3
 """Blocks that are kept: one that follows what comes before, one between equals, one that precedes what comes after."""

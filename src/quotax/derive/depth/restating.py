@@ -18,9 +18,9 @@ from quotax.artifacts import ArraySpec, Certificate
 from quotax.derive.candidates.continuous import FoundFamilies
 from quotax.derive.candidates.wording import distinct
 from quotax.derive.depth.shallow_model import Blocks, ShallowModel
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Entry, Symmetry, variable
-from quotax.symmetry.general_entries import maps_of, projector, written
-from quotax.telling import Budget
+from quotax.symmetry.new_entries.general_entries import maps_of, projector, written
 
 Specs = tuple[ArraySpec, ...]
 

@@ -21,8 +21,8 @@ from quotax.derive.points.vector_fields import dimensions, fields_at
 from quotax.derive.points.where_defined import ANYWHERE
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.presenting import Result
+from quotax.presenting.tables import wrapped
 from quotax.symmetry import Action
-from quotax.tables import wrapped
 
 LARGEST = 2500
 """With more parameters than this the rank of the Jacobian is not computed."""

@@ -10,7 +10,7 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.sign_subspaces import SignSpace
 from quotax.derive.found.dimensions import axis_symbol
 from quotax.symmetry import SignFlip, Symmetry
-from quotax.symmetry.general_entries import ELEMENT
+from quotax.symmetry.new_entries.general_entries import ELEMENT
 
 
 def flip_order(flips: Sequence[Symmetry], specs: Sequence[ArraySpec]) -> sp.Expr:

@@ -22,10 +22,10 @@ from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
 from quotax.presenting import Result
+from quotax.presenting.tables import room, table, wrapped
 from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
 from quotax.symmetry.merging import mapping
 from quotax.symmetry.plain import symmetry_data, text
-from quotax.tables import room, table, wrapped
 from quotax.trees import place
 
 Field = dict[sp.Symbol, sp.Expr]

@@ -10,7 +10,7 @@ from quotax.artifacts import Trace
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import batches
 from quotax.interpret.jets.residues import PRIME
-from quotax.telling import Budget
+from quotax.presenting.telling import Budget
 
 
 @dataclass(frozen=True)

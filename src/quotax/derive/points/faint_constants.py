@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import Trace
-from quotax.jaxprs import as_closed, bare, bodies
+from quotax.programs.jaxprs import as_closed, bare, bodies
 
 FAINT = 1e-8
 """What a smaller constant does when it is added is lost among digits."""

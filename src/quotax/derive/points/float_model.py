@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import Trace
-from quotax.compiling import SMALL, once
 from quotax.derive.points.where_defined import ANYWHERE, Places, defined
 from quotax.interpret.random_inputs import random_input
 from quotax.interpret.reals import real_function
+from quotax.programs.compiling import SMALL, once
 
 GAP = 1e3
 """Singular values on the two sides of a stated rank differ by at least this factor."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quotax.geometry.canonical.absorption import Absorption
-from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.gauge import Gauge
+from quotax.geometry.canonical.representative import Canonical
 
 
 class Leading(NamedTuple):

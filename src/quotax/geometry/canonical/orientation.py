@@ -28,12 +28,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from quotax.draws import fixed
 from quotax.geometry.canonical.acting import Elements
 from quotax.geometry.families.compact import CompactPart, compact_blocks
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import each, eigh
+from quotax.programs.draws import fixed
 
 UNSOLVED = "no parameter tells its orientations apart whose other axes are free or solved before"
 

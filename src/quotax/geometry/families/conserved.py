@@ -27,7 +27,7 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.presenting import Result
 from quotax.symmetry import Group, Term
-from quotax.symmetry.general_entries import extent
+from quotax.symmetry.new_entries.general_entries import extent
 
 Part = Literal["all", "symmetric", "skew", "none"]
 """The algebra elements whose field is a gradient."""

@@ -18,13 +18,15 @@ of Gauss are from that is added, hundreds of times the error of a smooth integra
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from quotax.geometry.matching.logarithm import Log, unfinished
 from quotax.presenting import Result, shown
 
 _HALF = np.array(
@@ -79,6 +81,25 @@ class Distance(Result):
     def __float__(self) -> float:
         """The value."""
         return float(self.value)
+
+
+def nothing_to_shoot_for(known: Distance, flat: jax.Array) -> bool:
+    """Above a flat space, and on one orbit."""
+    return bool(known.geodesic | (known.upper <= 1e3 * jnp.finfo(flat.dtype).eps * jnp.linalg.norm(flat)))
+
+
+def with_geodesic(known: Distance, found: Log, length: jax.Array, flat: jax.Array, budget: float) -> Distance:
+    """What is known once geodesics were shot: the length of one that arrived, if it is shorter."""
+    upper = length + (1e3 * jnp.finfo(length.dtype).eps + 2 * found.residual) * jnp.linalg.norm(flat)
+    shorter = found.ok & (length < known.upper)
+    arrived = isinstance(found.ok, Tracer) or bool(found.ok)
+    return replace(
+        known,
+        value=jnp.where(shorter, jnp.minimum(length, known.value), known.value),
+        upper=jnp.where(shorter, jnp.minimum(upper, known.upper), known.upper),
+        geodesic=shorter,
+        reason=known.reason if arrived else f"{known.reason}; {unfinished(found, budget)}",
+    )
 
 
 class Length(NamedTuple):

@@ -50,6 +50,14 @@ class Log(Result, _Log):
     __slots__ = ()
 
 
+def unfinished(found: Log, budget: float) -> str:
+    """What is to be said of a logarithm that did not arrive within so many seconds."""
+    return (
+        f"no geodesic was found in {budget:g} s that ends in the orbit of other; the best one ends at a relative "
+        f"distance of {float(found.residual):.2g}. `space.distance` brackets the distance without one"
+    )
+
+
 def chord(base: Tree, closest: Tree, project: Callable[[Tree, Tree], Tree]) -> Log:
     """The logarithm where horizontal geodesics are straight: the chord to the closest representative of the target.
 

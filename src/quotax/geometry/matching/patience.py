@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quotax.telling import Teller
+from quotax.presenting.telling import Teller
 
 
 class Patience:

@@ -19,7 +19,8 @@ from jax.core import Tracer
 
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.acting import act
-from quotax.geometry.canonical.gauge import Canonical, gauge
+from quotax.geometry.canonical.gauge import gauge
+from quotax.geometry.canonical.representative import Canonical, canonical_of, carried_back
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.matching.alignment import Match, Plan, match
 from quotax.geometry.matching.distance import MISSED, TIMES, Distance, exactly, integrated
@@ -71,13 +72,13 @@ class Between:
 
     def aligned(self, arrays: Named, reference: Named, starts: int = 8) -> tuple[Named, Match, jax.Array]:
         """`arrays` moved close to `reference`, the search between canonical representatives, and whether these are."""
-        there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
+        there, here = canonical_of(self.gauge, arrays), canonical_of(self.gauge, reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
         return self._back(here, found.arrays), found, there.reached & here.reached
 
     @functools.partial(jax.jit, static_argnums=0)
     def _back(self, here: Canonical, arrays: Named) -> Named:
-        return self.gauge.back(here, arrays)
+        return carried_back(self.gauge, here, arrays)
 
     def logarithm(self, arrays: Named, other: Named, patience: Patience | None = None) -> Log:
         """The horizontal vector whose geodesic leads from `arrays` into the orbit of `other`.
@@ -97,7 +98,7 @@ class Between:
         return self._logarithm(arrays, other, None)
 
     def _logarithm(self, arrays: Named, other: Named, patience: Patience | None) -> Log:
-        here, there = self.gauge.canonical(arrays), self.gauge.canonical(other)
+        here, there = canonical_of(self.gauge, arrays), canonical_of(self.gauge, other)
         closest = match(self.plan, there.arrays, here.arrays).arrays
         if self.flat:
             parts = self.metric.parts
@@ -122,7 +123,7 @@ class Between:
 
     def bracket(self, arrays: Named, other: Named) -> Distance:
         """The distance between a bound that no element goes below and the length of a path; see `distance`."""
-        one, two = self.gauge.canonical(arrays), self.gauge.canonical(other)
+        one, two = canonical_of(self.gauge, arrays), canonical_of(self.gauge, other)
         start, goal = _ordered(one.arrays, two.arrays)
         found = match(self.plan, goal, start)
         speeds = sound = None
@@ -149,12 +150,12 @@ class Between:
 
     def mover(self, arrays: Named, reference: Named) -> Callable[[Named], Named]:
         """The action of the element that brings `arrays` closest to `reference`."""
-        there, here = self.gauge.canonical(arrays), self.gauge.canonical(reference)
+        there, here = canonical_of(self.gauge, arrays), canonical_of(self.gauge, reference)
         elements = match(self.plan, there.arrays, here.arrays).elements
 
         def move(a: Named) -> Named:
             canonical = act(self.gauge.linear, act(self.gauge.shifts, a, there.shifts), there.scalings)
-            return self.gauge.back(here, self.plan.act(canonical, elements))
+            return carried_back(self.gauge, here, self.plan.act(canonical, elements))
 
         return move
 
@@ -164,7 +165,7 @@ class Between:
         def near(e: Named) -> Named:
             if aim.canonical:
                 return self._near(closest, e)
-            there = self.gauge.canonical(e)
+            there = canonical_of(self.gauge, e)
             return self._back(there, self._near(closest, there.arrays))
 
         def end(w: Named, *, forward: bool = False) -> Named:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.geometry.canonical.absorption import Absorption
-from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.canonical.representative import Canonical
 from quotax.geometry.curvature.riemann import Riemannian, from_inner, sectional, tensor
 from quotax.geometry.curvature.transport import derivative_above, drift, transported
 from quotax.geometry.families.compact import unusable
@@ -28,6 +28,7 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, dot, length, norm, ravel
 from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path
+from quotax.programs.compiling import once
 from quotax.symmetry import Group
 
 

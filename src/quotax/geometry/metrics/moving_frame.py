@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.geometry.canonical.acting import act, inverses, shift_to_slice
-from quotax.geometry.canonical.gauge import Canonical, Gauge
+from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.leading import Leading
+from quotax.geometry.canonical.norm_on_orbit import settled
 from quotax.geometry.canonical.orientation import Orientation, orientation
+from quotax.geometry.canonical.representative import Canonical, canonical_of, carried_back
 from quotax.geometry.curvature.riemann import flat_sectional, flat_tensor
 from quotax.geometry.curvature.transport import flat_derivative, flat_drift, transported
 from quotax.geometry.families.component import components
@@ -27,6 +28,7 @@ from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
 from quotax.geometry.paths.path import Path, moved
 from quotax.geometry.projection.vertical import factors_at, horizontal, left_vertical, vertical
+from quotax.programs.compiling import once
 from quotax.symmetry import Group
 
 
@@ -69,7 +71,7 @@ class MovingFrame(Metric):
 
     def prepare(self, arrays: Named) -> CanonicalFrame:
         """The canonical representative, factored."""
-        return self.frame(self.gauge.canonical(arrays))
+        return self.frame(canonical_of(self.gauge, arrays))
 
     def frame(self, found: Canonical) -> CanonicalFrame:
         """The frame at a point whose canonical representative is known."""
@@ -171,7 +173,7 @@ class MovingFrame(Metric):
 
     def speed(self, arrays: Named, v: Named) -> tuple[jax.Array, jax.Array]:
         """At the canonical representative, which the host finds; to be trusted where it was reached."""
-        found = self.gauge.canonical(arrays)
+        found = canonical_of(self.gauge, arrays)
         return compiled(self, "_speed", found, arrays, v), found.reached
 
     def _speed(self, data: Canonical, arrays: Named, v: Named) -> jax.Array:
@@ -206,7 +208,7 @@ class MovingFrame(Metric):
 
     def back(self, data: CanonicalFrame, point: Named) -> Named:
         """A point near the canonical representative, moved by the inverse of `r`."""
-        return self.gauge.back(data.canonical, self._turned_back(data, point))
+        return carried_back(self.gauge, data.canonical, self._turned_back(data, point))
 
     def _turned_back(self, data: CanonicalFrame, e: Named) -> Named:
         if not (data.turns or data.orders):
@@ -255,5 +257,5 @@ def _turned(metric: MovingFrame, found: Canonical) -> tuple[Canonical, Named, Na
             scalings[family.name] = family.group.compose(turned.elements[family.name], scalings[family.name])
         elif family.name in turned.elements:
             turns[family.name] = turned.elements[family.name]
-    margin = jnp.where(metric.gauge.settled(found.arrays), turned.margin, 0)
+    margin = jnp.where(settled(metric.gauge, found.arrays), turned.margin, 0)
     return found._replace(arrays=turned.arrays, scalings=scalings), turns, turned.orders, margin

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.errors import GeometryError
 from quotax.geometry.families.component import Component
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.projection import block_elimination, gram, one_family, solver
+from quotax.programs.compiling import once
 
 _SMALL = 1024
 """The most coordinates whose Gram matrix is made although its blocks could be eliminated."""

@@ -15,11 +15,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from quotax.compiling import once
 from quotax.geometry.families.component import Component
 from quotax.geometry.linalg import inverse_roots, iterative
 from quotax.geometry.linalg.named import Named, add, dot, ravel, traced, unravel
 from quotax.geometry.projection import block_elimination, gram, half_eliminated, one_family
+from quotax.programs.compiling import once
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
 

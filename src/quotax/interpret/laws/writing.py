@@ -18,13 +18,13 @@ from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.provenance import place
-from quotax.jaxprs import CALLS, as_closed, is_key, live
 from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
 from quotax.kernel.indices import WRITTEN, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
 from quotax.kernel.sheet import Guard, Sheet, named_sum
 from quotax.kernel.sizes import ONE, Size
+from quotax.programs.jaxprs import CALLS, as_closed, is_key, live
 
 INFINITE = "an infinite constant meets no zero and no other infinity"
 """What is assumed where an infinity is computed with."""

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from quotax.interpret.domain import Eqn, Rule, Unreadable, concrete, is_known
-from quotax.jaxprs import as_closed
+from quotax.programs.jaxprs import as_closed
 
 
 def call(parameter: str) -> Rule:

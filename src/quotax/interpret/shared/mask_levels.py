@@ -19,7 +19,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from quotax.interpret.tracing.provenance import place
-from quotax.jaxprs import CALLS, IDENTITIES, as_closed, bodies, is_key
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bodies, is_key
 
 LARGE = 1e8
 """Constants below minus this are candidates. Masks in use are -1e9, -1e10, -1e30 and the least float; exp(-1e8) is zero

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from quotax.hosted import EXACT, KERNELS
 from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete, is_known
+from quotax.programs.hosted import EXACT, KERNELS
 
 
 def bind(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -124,11 +124,11 @@ def gather_fill(eqn: Eqn) -> np.ndarray:
     return np.asarray(fill, dtype)
 
 
-def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
+def identity(eqn: object, args: list[Any]) -> list[Any]:
     """The outputs are the inputs."""
     return list(args)
 
 
-def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
+def nothing(eqn: object, args: list[Any]) -> list[Any]:
     """No outputs: printing and other effects say nothing about the function."""
     return []

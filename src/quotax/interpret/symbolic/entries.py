@@ -12,7 +12,7 @@ import sympy as sp
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.domain import COMPLEX, Unreadable, is_known
 from quotax.interpret.symbolic.scalars import FALSE, TRUE
-from quotax.telling import in_time
+from quotax.presenting.telling import in_time
 
 
 def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:

@@ -16,9 +16,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from jax.lax import GatherScatterMode
 
-from quotax.hosted import Hosted, Unhosted
 from quotax.interpret.tracing.provenance import place
-from quotax.jaxprs import CALLS, as_closed, bare, bodies, is_key
+from quotax.programs.hosted import Hosted, Unhosted
+from quotax.programs.jaxprs import CALLS, as_closed, bare, bodies, is_key
 
 
 def read_beyond_the_end(closed: ClosedJaxpr) -> str | None:

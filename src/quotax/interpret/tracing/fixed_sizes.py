@@ -17,8 +17,8 @@ from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.beyond_the_end import read_beyond_the_end
 from quotax.interpret.tracing.precisions import compared
 from quotax.interpret.tracing.sign_bits import comparing
-from quotax.jaxprs import needed
 from quotax.parts import groups, tree, whole_shape
+from quotax.programs.jaxprs import needed
 from quotax.trees import named
 
 DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}

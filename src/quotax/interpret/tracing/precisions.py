@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.provenance import place
 from quotax.interpret.tracing.sign_bits import comparing
-from quotax.jaxprs import CALLS, as_closed, bodies, is_key, live, needed
+from quotax.programs.jaxprs import CALLS, as_closed, bodies, is_key, live, needed
 
 SAME = frozenset(("reduce_precision", "copy", "stop_gradient"))
 """Steps that change no number but by rounding, beside the casts that do not."""

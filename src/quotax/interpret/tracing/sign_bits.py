@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.jaxprs import as_closed, bodies, needed
+from quotax.programs.jaxprs import as_closed, bodies, needed
 
 
 def comparing(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -32,9 +32,9 @@ from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import given, nested
 from quotax.interpret.tracing.precisions import compared
 from quotax.interpret.tracing.sign_bits import comparing
-from quotax.jaxprs import bare, bodies, is_key, needed
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
+from quotax.programs.jaxprs import bare, bodies, is_key, needed
 
 _LOCK = threading.RLock()
 _OWN = ("jax", "jaxlib", "opt_einsum", "quotax")

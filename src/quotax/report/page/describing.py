@@ -104,8 +104,3 @@ def _dimensions(found: qx.SymmetryGroup, here: Mapping[str, int]) -> dict[str, i
 
 def _sizes(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
-
-
-def same_network(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two descriptions are of one architecture at the same sizes."""
-    return all(first[name] == second[name] for name in ("arrays", "inputs", "sizes"))

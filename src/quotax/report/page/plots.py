@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.drawing import COLOURS, QUIET, WIDTH, drawn
+from quotax.presenting.drawing import COLOURS, QUIET, WIDTH, drawn
 from quotax.report.page.graph import picture
 
 _SMALL = 0.65

@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from quotax.presenting import Result
+from quotax.programs.threads import one_thread
 from quotax.sharpness.measures.trace import traced
 from quotax.sharpness.problem.arguments import Key, check_choice, check_radius, check_whole
 from quotax.sharpness.problem.ball import Space
@@ -21,7 +22,6 @@ from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import Spread, sampled, spread
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import standing
-from quotax.threads import one_thread
 
 CALL = "quotax.average_sharpness"
 

@@ -10,14 +10,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from quotax.checks import finite_params
-from quotax.drawing import QUIET, drawn
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
+from quotax.presenting.drawing import QUIET, drawn
+from quotax.programs.threads import one_thread
 from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import stacked
-from quotax.threads import one_thread
 
 CALL = "quotax.barrier"
 

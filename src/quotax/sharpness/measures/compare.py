@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from quotax.checks import finite_params
 from quotax.errors import SharpnessError
 from quotax.presenting import Result, shown
+from quotax.presenting.tables import table, wrapped
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
 from quotax.sharpness.measures.trace import slope, trace
@@ -19,7 +20,6 @@ from quotax.sharpness.measures.worst_case import sharpness
 from quotax.sharpness.problem.arguments import Key, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
-from quotax.tables import table, wrapped
 
 CALL = "quotax.compare"
 

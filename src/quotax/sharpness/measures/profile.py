@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from quotax.drawing import drawn
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
+from quotax.presenting.drawing import drawn
+from quotax.programs.threads import one_thread
 from quotax.sharpness.measures.worst_case import Rising
 from quotax.sharpness.problem.arguments import check_radius
 from quotax.sharpness.problem.objective import Loss
@@ -20,7 +21,6 @@ from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.result import Sharpness, standing
-from quotax.threads import one_thread
 
 CALL = "quotax.profile"
 

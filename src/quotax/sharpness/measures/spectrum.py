@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
-from quotax.drawing import drawn
 from quotax.presenting import Result
+from quotax.presenting.drawing import drawn
+from quotax.programs.threads import one_thread
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
 from quotax.sharpness.problem.ball import Space
@@ -21,7 +22,6 @@ from quotax.sharpness.problem.vectors import stacked
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import Spread, spread, verdict
 from quotax.sharpness.verdicts.result import standing
-from quotax.threads import one_thread
 
 CALL = "quotax.spectrum"
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from quotax.presenting import Result
+from quotax.programs.threads import one_thread
 from quotax.sharpness.problem.arguments import Key, check_whole
 from quotax.sharpness.problem.ball import Space
 from quotax.sharpness.problem.objective import Loss
@@ -20,7 +21,6 @@ from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
 from quotax.sharpness.verdicts.invariance import Spread, sampled, spread, verdict
 from quotax.sharpness.verdicts.result import standing
-from quotax.threads import one_thread
 
 CALL = "quotax.trace"
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from quotax.errors import SharpnessError
+from quotax.programs.threads import one_thread
 from quotax.sharpness.problem.arguments import Key, check_radius, check_start
 from quotax.sharpness.problem.ball import Space, broken_promises
 from quotax.sharpness.problem.devices import restart_devices
@@ -29,7 +30,6 @@ from quotax.sharpness.verdicts.gap import model_gap, spread_gap
 from quotax.sharpness.verdicts.invariance import Verdict, spread, verdict
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import Sharpness
-from quotax.threads import one_thread
 
 CALL = "quotax.sharpness"
 

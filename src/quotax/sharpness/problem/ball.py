@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.compiling import QUICK, near
-from quotax.hosted import Uncompiled, Unhosted
+from quotax.programs.compiling import QUICK, near
+from quotax.programs.hosted import Uncompiled, Unhosted
 from quotax.sharpness.problem.vectors import (
     ROWS,
     TOGETHER,

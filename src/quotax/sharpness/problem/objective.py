@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from quotax.compiling import beside, once
+from quotax.programs.compiling import beside, once
 from quotax.sharpness.problem.devices import RESTARTS, constrain_examples
 from quotax.sharpness.problem.vectors import Tree, layout
 

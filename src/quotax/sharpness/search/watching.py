@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from quotax.telling import Teller
+from quotax.presenting.telling import Teller
 
 
 class Watch:

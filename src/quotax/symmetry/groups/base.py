@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.draws import normal
 from quotax.errors import SymmetryError
 from quotax.kernel.elements import Element, Kind
 from quotax.kernel.sizes import Size
+from quotax.programs.draws import normal
 from quotax.symmetry.groups import matrices
 
 Layout = Literal["matrix", "diagonal", "vector", "scalar"]

@@ -29,16 +29,6 @@ def call(parameter: str) -> Any:
     return lambda eqn, args: eqn.run(eqn.params[parameter], args)
 
 
-def identity(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """The operands themselves."""
-    return list(args)
-
-
-def nothing(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """No outputs."""
-    return []
-
-
 def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
     """The branch that a constant index names, or a choice between two."""
     index, *rest = args

@@ -13,8 +13,8 @@ import quotax.interpret.tracing.apart.rules  # noqa: F401  (fills the table)
 from quotax.artifacts import ArraySpec, Cut
 from quotax.interpret.tracing.apart.concatenation import Concatenation, shape_of, whole
 from quotax.interpret.tracing.apart.stepping import FUSED, applied, run
-from quotax.jaxprs import CALLS, bare
 from quotax.parts import groups, layout
+from quotax.programs.jaxprs import CALLS, bare
 
 _CONSTANT, _WEIGHT, _DATA = range(3)
 """What a value is made of, at most: constants, parameters, inputs."""

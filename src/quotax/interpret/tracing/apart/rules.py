@@ -13,7 +13,7 @@ from quotax.elementwise import FUNCTIONS
 from quotax.interpret.tracing.apart.concatenation import Concatenation, segment, shape_of, whole
 from quotax.interpret.tracing.apart.moved_parts import MOVES
 from quotax.interpret.tracing.apart.stepping import RULES, Operation, Rule, each, run, step
-from quotax.jaxprs import IDENTITIES
+from quotax.programs.jaxprs import IDENTITIES
 
 
 def _entrywise(operation: Operation, arguments: list[Any]) -> list[Any] | None:

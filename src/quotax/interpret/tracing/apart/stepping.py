@@ -14,7 +14,7 @@ from jax.extend.core import Jaxpr, Literal
 from quotax.interpret.tracing.apart.concatenation import Concatenation, Positions, dtype_of, shape_of, whole
 from quotax.interpret.tracing.apart.known_positions import known
 from quotax.interpret.tracing.provenance import written_at
-from quotax.jaxprs import CALLS, as_closed
+from quotax.programs.jaxprs import CALLS, as_closed
 
 
 @dataclass(frozen=True)

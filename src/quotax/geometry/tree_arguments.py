@@ -1,0 +1,48 @@
+"""What users hand to a space: trees like the parameters, and elements of the group by family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quotax.errors import GeometryError, ParameterError
+from quotax.geometry.families.velocities import Family
+from quotax.geometry.quotient import SizedModel
+
+
+def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: bool) -> dict[str, Any]:
+    """The arrays of a tree by name, refused in the words of the call; `label` is what the call names them."""
+    try:
+        arrays = network.check_params(tree, call=call, finite=finite)
+    except ParameterError as error:
+        if label == "params":
+            raise
+        message = str(error).replace("params[", f"{label}[")
+        raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
+    for name, array in arrays.items():
+        if hasattr(array, "dtype") and not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ParameterError(f"`{call}`: {label}[{name!r}] is {array.dtype}; make it real and floating-point.")
+    return arrays
+
+
+def elements_by_family(
+    families: Sequence[Family], elements: Mapping[str, Any], label: str, call: str
+) -> list[tuple[Family, jax.Array]]:
+    """The families that are named, in their order, each with its element."""
+    if not isinstance(elements, Mapping):
+        raise GeometryError(f"`{call}`: {label} must be a dict of family name -> array, got {elements!r}.")
+    known = {family.name: family for family in families}
+    for name, element in elements.items():
+        if name not in known:
+            raise GeometryError(f"`{call}`: {label} names {name!r}; the families are {', '.join(known) or 'none'}.")
+        shape = known[name].group.shape(known[name].sizes)
+        if np.shape(element) != shape:
+            raise GeometryError(
+                f"`{call}`: {label}[{name!r}] has shape {np.shape(element)}, "
+                f"but elements of {known[name].group} have {shape}."
+            )
+    return [(family, jnp.asarray(elements[family.name])) for family in families if family.name in elements]
