@@ -89,9 +89,14 @@ class Grammar:
 
     def unknown(self, node: ast.expr) -> NoReturn:
         """Refuse what is no part of the language."""
-        written = ast.unparse(node)
+        written = self.restore(node)
         if isinstance(node, ast.Name):
             self.refuse(f"{written!r} is neither g nor a parameter; the parameters are {', '.join(self.specs)}")
+        if isinstance(node, ast.Subscript) and (spec := self.parameter(node.value)) is not None:
+            key = f"{spec.name}[{self.restore(node.slice).strip('()')}]"
+            self.refuse(
+                f"entries are read of entries alone: name those of the new array, as in {{{key!r}: {self.text!r}}}"
+            )
         self.refuse(
             f"{written!r} is not part of the language: "
             "use g, parameters, inv(g), .T, exp, log, +, -, *, /, @ and numbers"
@@ -112,7 +117,7 @@ class Grammar:
                 return self.constant(left) / self.constant(right)
         number = self.number(node)
         if number is None:
-            self.refuse(f"an exponent must be a number, got {ast.unparse(node)!r}")
+            self.refuse(f"an exponent must be a number, got {self.restore(node)!r}")
         return number
 
     def mapped(self, node: ast.expr, whole: ast.expr) -> ArraySpec:

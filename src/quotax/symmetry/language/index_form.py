@@ -57,7 +57,7 @@ class IndexForm(Grammar):
                 return self.label_names(left) + self.label_names(right)
             case ast.Name(id=name):
                 return [self.placeholders.get(name, name)]
-        return self.refuse(f"an index must be a name, got {ast.unparse(node)!r}")
+        return self.refuse(f"an index must be a name, got {self.restore(node)!r}")
 
     def label(self, name: str, factor: AxisFactor) -> sp.Symbol:
         """The index of a name, which runs over one axis."""

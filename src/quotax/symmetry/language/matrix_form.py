@@ -97,7 +97,7 @@ class MatrixForm(Grammar):
             case ast.Attribute(attr="T", value=inner):
                 return self.transpose(self.matrix(inner))
             case ast.Call(func=ast.Name(id="inv"), args=[argument], keywords=[]):
-                return self.invert(self.matrix(argument), ast.unparse(argument))
+                return self.invert(self.matrix(argument), self.restore(argument))
             case ast.Call(func=ast.Name(id=word), args=[_, *_] as arguments, keywords=[]) if word == NULL:
                 return self.projector(arguments, node)
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
@@ -269,7 +269,7 @@ class MatrixForm(Grammar):
         """Where on its first or last axis the group acts on an array."""
         axis = self.group.axis
         if not value.axes:
-            self.refuse(f"`{ast.unparse(node)}` multiplies g with a scalar; use `*`")
+            self.refuse(f"`{self.restore(node)}` multiplies g with a scalar; use `*`")
         factors = value.axes[side]
         where = "first" if side == 0 else "last"
         if factors.count(axis or "") != 1:
