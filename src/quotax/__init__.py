@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         FunctionSpaceError,
         GeometryError,
         InvarianceError,
+        LandscapeError,
         MetricWarning,
         ParameterError,
         QuotaxError,
@@ -129,7 +130,7 @@ _NAMES = {
     "discretisation": "ChargeRates ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
     "gradient_descent heavy_ball implicit modified_flow nesterov weight_decay",
     "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
-    "FunctionSpaceError GeometryError InvarianceError MetricWarning ParameterError QuotaxError "
+    "FunctionSpaceError GeometryError InvarianceError LandscapeError MetricWarning ParameterError QuotaxError "
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
@@ -165,6 +166,7 @@ __all__ = [
     "GeometryError",
     "InvarianceError",
     "InvarianceTable",
+    "LandscapeError",
     "MarginBound",
     "Margins",
     "Mask",

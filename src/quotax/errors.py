@@ -55,6 +55,10 @@ class DiscretisationError(QuotaxError, ValueError):
     """A question about steps of finite size that is asked with arguments that make no sense."""
 
 
+class LandscapeError(QuotaxError, ValueError):
+    """A question about orbits, noise or paths that is asked with arguments that make no sense."""
+
+
 class ConvergenceError(QuotaxError, ArithmeticError):
     """An iteration that did not reach its goal; the message says how far it came."""
 

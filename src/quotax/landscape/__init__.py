@@ -1,0 +1,1 @@
+"""Landscape: how much room an orbit takes, what noise makes of it, and what lies between two minima."""
