@@ -90,6 +90,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
                 "geometry",
                 "howto",
                 "index",
+                "landscape",
                 "quantisation",
                 "report",
                 "sharpness",

@@ -74,6 +74,18 @@ if TYPE_CHECKING:
     )
     from quotax.function_space import TangentKernel, Transversality, tangent_kernel, transversality
     from quotax.geometry import QuotientSpace
+    from quotax.landscape import (
+        LangevinRun,
+        LaplaceEvidence,
+        LearningBound,
+        LearningCoefficient,
+        OrbitVolume,
+        deep_linear_learning_coefficient,
+        langevin,
+        laplace_evidence,
+        learning_coefficient_bound,
+        orbit_volume,
+    )
     from quotax.pipeline import (
         coverage,
         derive,
@@ -134,6 +146,8 @@ _NAMES = {
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
+    "landscape": "LangevinRun LaplaceEvidence LearningBound LearningCoefficient OrbitVolume "
+    "deep_linear_learning_coefficient langevin laplace_evidence learning_coefficient_bound orbit_volume",
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "report": "Report report",
@@ -167,6 +181,10 @@ __all__ = [
     "InvarianceError",
     "InvarianceTable",
     "LandscapeError",
+    "LangevinRun",
+    "LaplaceEvidence",
+    "LearningBound",
+    "LearningCoefficient",
     "MarginBound",
     "Margins",
     "Mask",
@@ -179,6 +197,7 @@ __all__ = [
     "Network",
     "O",
     "OFixingOnes",
+    "OrbitVolume",
     "ParameterError",
     "PairScaling",
     "Permutation",
@@ -209,6 +228,7 @@ __all__ = [
     "complexity_measures",
     "complexity_table",
     "coverage",
+    "deep_linear_learning_coefficient",
     "derive",
     "early_stopping",
     "equivariant_maps",
@@ -223,12 +243,16 @@ __all__ = [
     "horizontal",
     "implicit",
     "invariance_table",
+    "langevin",
+    "laplace_evidence",
+    "learning_coefficient_bound",
     "load",
     "load_symmetries",
     "margin_bound",
     "margins",
     "modified_flow",
     "nesterov",
+    "orbit_volume",
     "pac_bayes",
     "profile",
     "quotient",

@@ -15,6 +15,7 @@ from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, compiled, seldom
 from quotax.geometry.quotient import Based
+from quotax.geometry.volume import Volumes, slope, volumes
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
@@ -100,6 +101,20 @@ class Point(Based):
             return None
         return OrientedPoint(Point(self.arrays, found.data, self.space), found.margin, found.loose)
 
+    # --- the orbit's volume
+
+    def volumes(self, *, only_compact: bool = False, euclidean: bool = False) -> Volumes:
+        """How much room the fields of all families span, and of each: half the logarithm of a Gram determinant.
+
+        `only_compact` asks it of every family's orthogonal elements alone, `euclidean` in the Euclidean metric. Outside
+        of jit.
+        """
+        return volumes(self, only_compact=only_compact, euclidean=euclidean)
+
+    def volume_slope(self) -> Any:
+        """The Euclidean gradient of the logarithm of that volume: minus the mean curvature vector of the orbit."""
+        return self.space.network.tree(slope(self.space.families, self.arrays))
+
     # --- rounding
 
     def footing(self) -> Footing:
@@ -128,6 +143,14 @@ class Point(Based):
     def reach(self) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return self._once("reach")
+
+    @property
+    def bends_vertically(self) -> bool:
+        """Whether horizontal geodesics are known to bend along orbits alone: straight lines are then as good as they.
+
+        To second order, of what they are on the quotient.
+        """
+        return self.euclidean or self._metric.tangent
 
     def bends_along(self, slope: Any) -> bool:
         """Whether horizontal geodesics bend only in directions along which a function of this slope does not change.

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
+import numbers
+from collections.abc import Callable
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from quotax.checks import whole_number
 from quotax.errors import LandscapeError
@@ -19,3 +25,40 @@ def quotient_of(call: str, space: Any) -> Any:
             f"`{call}` needs space= a quotient, got {type(space).__name__}; `quotax.quotient(...)` makes one."
         )
     return space
+
+
+def positive(call: str, name: str, value: Any) -> float:
+    """A positive finite number."""
+    real = isinstance(value, numbers.Real) or (hasattr(value, "shape") and value.shape == ())
+    if not real or isinstance(value, bool) or not 0 < float(value) < math.inf:
+        raise LandscapeError(f"`{call}` needs {name}= a positive number, got {value!r}.")
+    return float(value)
+
+
+def scalar(call: str, name: str, function: Callable[[Any], Any], params: Any) -> None:
+    """Refuse what is no function of the parameters with one real number as its value; nothing is computed."""
+    if not callable(function):
+        raise LandscapeError(f"`{call}` needs {name}= a function of the parameters, got {function!r}.")
+    found = jax.eval_shape(function, params)
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise LandscapeError(
+            f"`{call}` needs {name}= a function with one real number as its value; it returns {found}."
+        )
+
+
+def one_number(call: str, name: str, function: Callable[[Any], Any], params: Any) -> float:
+    """The value there, which has to be finite."""
+    scalar(call, name, function, params)
+    value = float(function(params))
+    if not math.isfinite(value):
+        raise LandscapeError(f"`{call}` needs a finite {name} at params, and it is {value}.")
+    return value
+
+
+def random_key(call: str, key: Any) -> jax.Array:
+    """A JAX key; an integer seeds one."""
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
+        return key
+    raise LandscapeError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")

@@ -92,7 +92,7 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             # of elements of the algebra, which are the same wherever they share a factor
             return _numbers(family.group.nearest(diagonal(own, shape), family.sizes), family.group)
         case "pairs":
-            total = sum(_sides(own))
+            total = sum(sides(own))
             first, second = family.group.places(shape[-1])
             numbers = jnp.diagonal(total, axis1=-2, axis2=-1)
             partner = np.empty(shape[-1], int)
@@ -101,7 +101,7 @@ def invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array], bl
             weights = inverse_roots.reciprocal(halves, smallest(halves))
             return Inverse(weights=jnp.broadcast_to(weights[..., None], shape), rank=jnp.sum(weights > 0))
         case "matrices":
-            left, right = _sides(own)
+            left, right = sides(own)
             if family.group.orthogonal:
                 return _anticommutator(left + right, shape, family.group.moved(shape[-1]))
             return _sylvester(left, right, shape)
@@ -160,7 +160,7 @@ def _eigen(side: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Arra
     return jnp.maximum(values, 0), vectors
 
 
-def _sides(own: list[tuple[gram.Piece, jax.Array | None]]) -> tuple[jax.Array, jax.Array]:
+def sides(own: list[tuple[gram.Piece, jax.Array | None]]) -> tuple[jax.Array, jax.Array]:
     """The matrices that multiply `xi` from the left and from the right, a single zero where there is none."""
     sided = [(piece.side(), tensor) for piece, tensor in own if piece.side() and tensor is not None]
     zero = jnp.zeros_like(sided[0][1])

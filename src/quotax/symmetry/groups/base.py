@@ -122,6 +122,18 @@ class Group:
         return self if self.orthogonal else None
 
     @property
+    def isometries(self) -> Group | None:
+        """The group of its orthogonal elements, exactly: a maximal compact subgroup; None where only one is."""
+        return self.compact
+
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """The logarithm of its volume in coordinates of its algebra, of a discrete group of its order.
+
+        Infinite unless it is compact.
+        """
+        return 0.0 if self.continuous and self.dimension(sizes) == 0 else math.inf
+
+    @property
     def general(self) -> bool:
         """Whether every invertible matrix is an element."""
         return self.layout == "matrix" and self.free

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,11 @@ class ComplexScaling(Group):
     def compact(self) -> Group:
         """The rotations of pairs are orthogonal matrices."""
         return O(self.axis, self.each)
+
+    @property
+    def isometries(self) -> Group:
+        """The rotations of pairs."""
+        return PairRotation(self.axis, self.each, self.pairs)
 
     def element(self, each: tuple[Size, ...], axis: Size | None) -> Element:
         """Which indices are pairs is part of it."""
@@ -113,3 +119,46 @@ class ComplexScaling(Group):
         pairs = self.shape(sizes)[-1] // 2
         draw = lambda: fractions(rng.choice([-2, -1, 1, 2], pairs))
         return stacked([self._blocks(draw(), draw()) for _ in range(self.copies(sizes))], self, sizes)
+
+
+@dataclass(frozen=True)
+class PairRotation(ComplexScaling):
+    """Rotations of pairs, the complex scalings of modulus one: nobody states them, a volume asks for them."""
+
+    symbol = "SO(2)^({axis}/2)"
+    orthogonal = True
+
+    @property
+    def compact(self) -> Group:
+        """Itself."""
+        return self
+
+    @property
+    def isometries(self) -> Group:
+        """Itself."""
+        return self
+
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """A full turn for each pair."""
+        return self.dimension(sizes) * math.log(2 * math.pi)
+
+    def selfadjoint_dimension(self, sizes: Mapping[str, int]) -> int:
+        """None."""
+        return 0
+
+    def formula(self, n: Any) -> Any:
+        """An angle for every pair."""
+        return n / 2
+
+    def coordinate_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """An angle per pair."""
+        return super().coordinate_shape(sizes)[:-1]
+
+    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+        """Blocks `[[0, -b], [b, 0]]` at the places of the pairs."""
+        xp = jnp if isinstance(coordinates, jax.Array) else np
+        return super().algebra(xp.stack([0 * coordinates, coordinates], -1), sizes)
+
+    def pairing(self, array: Any) -> Any:
+        """For every pair, what multiplies its angle."""
+        return super().pairing(array)[..., 1]

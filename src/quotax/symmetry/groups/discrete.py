@@ -54,6 +54,10 @@ class Permutation(_Discrete):
     reorders = True
     freedom = "permutation"
 
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """All orders."""
+        return self.copies(sizes) * math.lgamma(self.shape(sizes)[-1] + 1)
+
     def telling(self, least: int) -> int:
         """Three: the first at which an element is not its own inverse."""
         return 3
@@ -100,6 +104,10 @@ class SignFlip(_Discrete):
     signs = "each"
     freedom = "sign"
     needs_axis = False
+
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """Two signs for each."""
+        return math.prod(self.shape(sizes)) * math.log(2)
 
     def inverse(self, g: jax.Array) -> jax.Array:
         """Every sign is its own inverse."""

@@ -43,6 +43,10 @@ class OFixingOnes(Group):
         columns[-1] = 1 / n**0.5
         return columns
 
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """That of `O(n-1)`."""
+        return self.copies(sizes) * matrices.log_volume(self.shape(sizes)[-1] - 1)
+
     # --- algebra: skew matrices whose rows sum to zero
 
     def formula(self, n: Any) -> Any:

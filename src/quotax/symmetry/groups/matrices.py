@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,15 @@ def above(array: Any) -> Any:
     """The transpose of `skew`: the entries above the diagonal less those below it."""
     rows, columns = np.triu_indices(array.shape[-1], 1)
     return array[..., rows, columns] - array[..., columns, rows]
+
+
+def log_volume(n: int) -> float:
+    r"""The logarithm of the volume of `O(n)` in coordinates of `skew`: twice the product of the spheres' volumes.
+
+    $|O(n)| = 2 \prod_{k=2}^n |S^{k-1}|$ with $|S^{k-1}| = 2 \pi^{k/2} / \Gamma(k/2)$; of no directions one element.
+    """
+    spheres = sum(math.log(2) + k / 2 * math.log(math.pi) - math.lgamma(k / 2) for k in range(2, n + 1))
+    return math.log(2) + spheres if n > 0 else 0.0
 
 
 def exponential(xi: jax.Array) -> jax.Array:

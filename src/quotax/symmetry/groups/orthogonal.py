@@ -40,6 +40,10 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
         """A rotation for every pair of indices."""
         return n * (n - 1) / 2
 
+    def log_volume(self, sizes: Mapping[str, int]) -> float:
+        """Spheres over one another: `O(n)` turns a unit vector to any place, and `O(n-1)` what is across it."""
+        return self.copies(sizes) * matrices.log_volume(self.shape(sizes)[-1])
+
     def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
         """The skew matrix with these entries above its diagonal."""
         return matrices.skew(coordinates, self.shape(sizes)[-1])
