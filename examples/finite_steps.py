@@ -70,7 +70,30 @@ def orders() -> tuple[list[Row], dict[str, Any]]:
             slope = np.polyfit(np.log(etas), np.log(errors), 1)[0]
             rows.append((f"{name}, flow of order {order}: power of the step", order + 1.0, slope))
             curves[f"{name}, order {order}"] = np.array(errors)
-    return show(rows), {"etas": etas, **curves}
+    return show(rows + batches(net, params, x, y)), {"etas": etas, **curves}
+
+
+def batches(net: Any, params: Any, x: Any, y: Any) -> list[Row]:
+    """The mean of an epoch over all orders of four batches, beside the flow that says so."""
+    loss = lambda p, rows: jnp.mean((jax.vmap(lambda row: net(p, row))(rows[0]) - rows[1]) ** 2)
+    found, rows = qx.mini_batches(loss, (x, y), 5), []
+    dealt = [(x[k : k + 5], y[k : k + 5]) for k in range(0, 20, 5)]
+    slope, away = jax.jit(jax.grad(loss)), lambda p, q: float(jnp.linalg.norm(p["A"] - q["A"]))
+    gaps = []
+    for eta in (0.004, 0.002):
+        ends = []
+        for order in itertools.permutations(dealt):
+            p = params
+            for batch in order:
+                p = jax.tree.map(lambda a, g, eta=eta: a - eta * g, p, slope(p, batch))
+            ends.append(p)
+        mean = jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *ends)
+        plain = qx.modified_flow().run(lambda p: loss(p, (x, y)), params, eta, 4 * eta)
+        gaps.append([away(found.run(params, eta, 4 * eta), mean), away(plain, mean)])
+    powers = np.log2(np.divide(*gaps))
+    rows.append(("mean epoch of 4 shuffled batches from its flow: power of the step", 3.0, float(powers[0])))
+    rows.append(("  from the flow of whole batches: power of the step", 2.0, float(powers[1])))
+    return rows
 
 
 def broken(quick: bool) -> tuple[list[Row], dict[str, np.ndarray]]:
@@ -109,9 +132,9 @@ def broken(quick: bool) -> tuple[list[Row], dict[str, np.ndarray]]:
     plain = qx.charge_rates(space, whole, middle, small).rates["mix"]
     rows.append(("  over that of plain steps: (1 + b) / (1 - b)^3", 1.8 / 0.008, measured / size(plain)))
 
-    batches = [slice(k, k + 4) for k in range(0, 24, 4)]
-    slopes = [jax.grad(squares)(params, x[b], y[b]) for b in batches]
-    mean = np.mean([eta**2 * np.asarray(quadratic(g)) for g in slopes], 0)
+    few = qx.mini_batches(lambda p, rows: squares(p, *rows), (x, y), 4)
+    mean = eta * qx.charge_rates(space, few, params, eta).rates["mix"]
+    slopes = [jax.grad(squares)(params, x[k : k + 4], y[k : k + 4]) for k in range(0, 24, 4)]
     moved = [charge(jax.tree.map(lambda a, g: a - eta * g, params, g)) - start for g in slopes]
     rows.append(("mini-batches of 4: mean change in one step", size(mean), size(np.mean(moved, 0))))
     rows.append(("  over that of whole batches", NOTHING, size(np.mean(moved, 0)) / size(charge(once) - start)))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from quotax.derive import Audit, SymmetryGroup
     from quotax.discretisation import (
         ChargeRates,
+        MiniBatches,
         ModifiedFlow,
         Scheme,
         charge_rates,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         gradient_descent,
         heavy_ball,
         implicit,
+        mini_batches,
         modified_flow,
         nesterov,
         weight_decay,
@@ -139,8 +141,8 @@ _NAMES = {
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "discretisation": "ChargeRates ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
-    "gradient_descent heavy_ball implicit modified_flow nesterov weight_decay",
+    "discretisation": "ChargeRates MiniBatches ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
+    "gradient_descent heavy_ball implicit mini_batches modified_flow nesterov weight_decay",
     "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
     "FunctionSpaceError GeometryError InvarianceError LandscapeError MetricWarning ParameterError QuotaxError "
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
@@ -189,6 +191,7 @@ __all__ = [
     "Margins",
     "Mask",
     "Measure",
+    "MiniBatches",
     "ModifiedFlow",
     "PacBayes",
     "Positive",
@@ -250,6 +253,7 @@ __all__ = [
     "load_symmetries",
     "margin_bound",
     "margins",
+    "mini_batches",
     "modified_flow",
     "nesterov",
     "orbit_volume",

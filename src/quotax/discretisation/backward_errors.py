@@ -152,8 +152,12 @@ def _velocity(loss: Any, constants: tuple[float, ...], order: int, eta: Any, par
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _flow(loss: Any, constants: Any, order: int, params: Tree, eta: Any, step: Any, steps: Any) -> Tree:
+    return runge_kutta(functools.partial(_velocity, loss, constants, order, eta), params, step, steps)
+
+
+def runge_kutta(g: Callable[[Tree], Tree], params: Tree, step: Any, steps: Any) -> Tree:
+    """Where a field leads in so many steps of the method of order four."""
     move = lambda p, v, h: jax.tree.map(lambda a, b: a + jnp.asarray(h, a.dtype) * b, p, v)
-    g = functools.partial(_velocity, loss, constants, order, eta)
 
     def once(_: Any, p: Tree) -> Tree:
         k1 = g(p)

@@ -9,7 +9,7 @@ $$\dot q = 2 \eta c_2 \, H \nabla L \cdot A \theta = -2 \eta c_2 \, q(\nabla L) 
 $\eta\, q(\nabla L)$ for gradient descent, whose steps change q by $\eta^2 q(\nabla L)$ exactly, and
 $\eta \tfrac{1 + \beta}{(1 - \beta)^3} q(\nabla L)$ with momentum. What is linear in the parameters (shifts, the part in
 flat directions of a linear model) no scheme breaks. Mini-batches take the mean of $q(\nabla L_B)$ over batches, which
-is more than that of the mean gradient by the trace of A and the covariance; weight decay $\alpha$ multiplies q by
+differs from that of the mean gradient by the trace of A times the covariance; weight decay $\alpha$ multiplies q by
 $e^{-2 \alpha t}$.
 """
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from quotax.checks import finite_params
 from quotax.discretisation.backward_errors import modified_flow
+from quotax.discretisation.mini_batches import MiniBatches
 from quotax.discretisation.schemes import Scheme, gradient_descent
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
@@ -39,7 +40,7 @@ class ChargeRates(Result):
     Attributes:
         charges: by family, as `space.conserved` has them.
         rates: to first order in the step, per unit of the time `steps * eta`.
-        next_order: the rates along the flow to second order.
+        next_order: the rates along the flow to second order; nothing for mini-batches.
         flow: the rates along gradient flow: zero but for rounding, or the loss is not invariant.
         kept: families whose charges are linear in the parameters, which no scheme breaks.
         scheme: its name.
@@ -66,13 +67,14 @@ class ChargeRates(Result):
 
 
 def charge_rates(
-    space: Any, loss: Callable[[Any], Any], params: Any, eta: float, scheme: Scheme | None = None
+    space: Any, loss: Callable[[Any], Any] | MiniBatches, params: Any, eta: float, scheme: Scheme | None = None
 ) -> ChargeRates:
     """How fast a scheme changes the conserved quantities of proved symmetries.
 
     Args:
         space: a quotient, whose families are proved.
-        loss: `loss(params)`, a function of the network's outputs.
+        loss: `loss(params)`, a function of the network's outputs, or `quotax.mini_batches` of one: the rates are then
+            means over what is drawn.
         params: where.
         eta: the step.
         scheme: gradient descent, if none is given.
@@ -96,16 +98,35 @@ def charge_rates(
     if not eta > 0:
         raise DiscretisationError(f"`{CALL}` needs a positive step eta, got {eta!r}.")
     params = finite_params(CALL, params)
+    numbers = lambda tree: {name: np.asarray(value) for name, value in tree.items()}
+    draw = np.random.default_rng(0)
+    probe = jax.tree.map(lambda a: jnp.asarray(draw.standard_normal(a.shape), a.dtype), params)
+    linear = tuple(n for n, each in space.charge_drift(params, probe).items() if not np.any(np.asarray(each.second)))
+    charges = numbers(space.conserved(params))
+    if isinstance(loss, MiniBatches):
+        if scheme is not None:
+            raise DiscretisationError(f"`{CALL}`: mini-batches are taken by gradient descent, not by {scheme!r}.")
+        rates, flow = _of_batches(space, loss, params, eta)
+        name = f"{loss.steps} batches of {loss.size}, {loss.order}"
+        return ChargeRates(charges, rates, {}, flow, linear, name, float(eta))
     chosen = gradient_descent() if scheme is None else scheme
     c1, c2, _, _ = chosen.numbers
-    slope = jax.grad(loss)(params)
-    drifts = space.charge_drift(params, slope)
-    numbers = lambda tree: {name: np.asarray(value) for name, value in tree.items()}
+    drifts = space.charge_drift(params, jax.grad(loss)(params))
     rates = {name: -2 * eta * c2 * np.asarray(each.second) for name, each in drifts.items()}
     velocity = modified_flow(chosen, 2).velocity(loss, eta)(params)
     later = {name: np.asarray(each.first) for name, each in space.charge_drift(params, velocity).items()}
     flow = {name: -c1 * np.asarray(each.first) for name, each in drifts.items()}
-    draw = np.random.default_rng(0)
-    probe = jax.tree.map(lambda a: jnp.asarray(draw.standard_normal(a.shape), a.dtype), params)
-    linear = tuple(n for n, each in space.charge_drift(params, probe).items() if not np.any(np.asarray(each.second)))
-    return ChargeRates(numbers(space.conserved(params)), rates, later, flow, linear, chosen.name, float(eta))
+    return ChargeRates(charges, rates, later, flow, linear, chosen.name, float(eta))
+
+
+Charges = dict[str, np.ndarray]
+
+
+def _of_batches(space: Any, batches: MiniBatches, params: Any, eta: float) -> tuple[Charges, Charges]:
+    """The mean of what a step adds by its square, over the step; and what the mean gradient does at first order."""
+    gradients, mean, share = batches.slopes(params)
+    second = jax.vmap(lambda g: {name: each.second for name, each in space.charge_drift(params, g).items()})
+    each, whole = second(gradients), space.charge_drift(params, mean)
+    mixed = lambda name, own: (1 - share) * np.asarray(own.second) + share * np.asarray(each[name]).mean(0)
+    rates = {name: eta * mixed(name, own) for name, own in whole.items()}
+    return rates, {name: -np.asarray(own.first) for name, own in whole.items()}
