@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from quotax.derive import Audit, SymmetryGroup
     from quotax.discretisation import (
         ChargeRates,
+        FilteredModes,
         MiniBatches,
         ModifiedFlow,
         Scheme,
         charge_rates,
         early_stopping,
         filtered,
+        filtered_modes,
         flow_until,
         gradient_descent,
         heavy_ball,
@@ -141,8 +143,9 @@ _NAMES = {
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "discretisation": "ChargeRates MiniBatches ModifiedFlow Scheme charge_rates early_stopping filtered flow_until "
-    "gradient_descent heavy_ball implicit mini_batches modified_flow nesterov weight_decay",
+    "discretisation": "ChargeRates FilteredModes MiniBatches ModifiedFlow Scheme charge_rates early_stopping "
+    "filtered filtered_modes flow_until gradient_descent heavy_ball implicit mini_batches modified_flow nesterov "
+    "weight_decay",
     "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
     "FunctionSpaceError GeometryError InvarianceError LandscapeError MetricWarning ParameterError QuotaxError "
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
@@ -177,6 +180,7 @@ __all__ = [
     "DiscretisationError",
     "DomainError",
     "EquivariantMaps",
+    "FilteredModes",
     "FixingCentred",
     "FunctionSpaceError",
     "GeometryError",
@@ -236,6 +240,7 @@ __all__ = [
     "early_stopping",
     "equivariant_maps",
     "filtered",
+    "filtered_modes",
     "flow_until",
     "from_equinox",
     "from_flax",

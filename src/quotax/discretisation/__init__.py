@@ -6,6 +6,8 @@ from quotax.discretisation.broken_charges import ChargeRates as ChargeRates
 from quotax.discretisation.broken_charges import charge_rates as charge_rates
 from quotax.discretisation.mini_batches import MiniBatches as MiniBatches
 from quotax.discretisation.mini_batches import mini_batches as mini_batches
+from quotax.discretisation.network_filters import FilteredModes as FilteredModes
+from quotax.discretisation.network_filters import filtered_modes as filtered_modes
 from quotax.discretisation.schemes import Scheme as Scheme
 from quotax.discretisation.schemes import gradient_descent as gradient_descent
 from quotax.discretisation.schemes import heavy_ball as heavy_ball

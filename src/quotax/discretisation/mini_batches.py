@@ -116,7 +116,7 @@ class MiniBatches(Result):
     # --- what charges feel
 
     def slopes(self, params: Tree) -> tuple[Tree, Tree, float]:
-        r"""Gradients along a leading axis, their mean, and the c of $E\, q(\nabla L_B) = (1 - c) q(mean) + c \bar q$."""
+        r"""Gradients by row, their mean, and the c of $E\, q(\nabla L_B) = (1 - c) q(mean) + c \bar q$."""
         single = self.order in ("reshuffled", "replacement")
         each = _apart(self._batches) if single else self._batches
         gradients = jax.lax.map(lambda b: jax.grad(self._loss)(params, b), each)
