@@ -196,9 +196,10 @@ def near_a_minimum() -> list[Row]:
         errors = []
         for size in (1e-4, 5e-5):
             start = jax.tree.map(lambda a, *v, size=size: a + size * sum(v), best, *modes.vectors, along)
-            predicted, end = qx.filtered_modes(
-                loss, best, start, qx.early_stopping(eta, steps), modes, space=quotient
-            ), start
+            predicted, end = (
+                qx.filtered_modes(loss, best, start, qx.early_stopping(eta, steps), modes, space=quotient),
+                start,
+            )
             for _ in range(steps):
                 end = step(end)
             errors.append(np.abs(predicted.measured(end) - predicted.left).max() / size)
@@ -207,7 +208,7 @@ def near_a_minimum() -> list[Row]:
             ("  over that at half of the distance", 2.0, errors[0] / errors[1]),
         ]
         if metric == "euclidean":
-            off = jax.tree.map(lambda a, b: (a - b) / size, end, best)
+            off = jax.tree.map(lambda a, b, size=size: (a - b) / size, end, best)
             rows.append(("  what is left along the orbit", 1.0, inner(off, along) / inner(along, along)))
     return rows
 

@@ -63,11 +63,10 @@ def test_weight_decay_is_the_filter_and_linear_models_are_exact():
     space = qx.quotient(two.at(x=3, h=2, y=2), MIX, metric="euclidean")
     modes = qx.spectrum(loss, BEST, k=6, space=space, which="top")
     alpha, errors = 0.4, []
+    flat, unflat = lambda p: jax.flatten_util.ravel_pytree(p)[0], jax.flatten_util.ravel_pytree(BEST)[1]
     for size in (1e-3, 5e-4):
         start = displaced(size)
         decayed = lambda v, start=start: loss(unflat(v)) + alpha / 2 * jnp.sum((v - flat(start)) ** 2)
-        flat = lambda p: jax.flatten_util.ravel_pytree(p)[0]
-        unflat = jax.flatten_util.ravel_pytree(BEST)[1]
         v = flat(start)
         for _ in range(8):  # Newton
             v = v - jnp.linalg.solve(jax.hessian(decayed)(v), jax.grad(decayed)(v))

@@ -6,9 +6,9 @@ $\delta = \theta - \theta^*$. With $H v_i = \lambda_i G v_i$ in a metric G and $
 - t steps of $\theta \leftarrow \theta - \eta\, G^{-1} \nabla L$ leave $(1 - \eta \lambda_i)^t c_i$ of each mode,
 - the minimum of $L + \tfrac\alpha2 |\theta - \theta_0|_G^2$ has $\tfrac{\alpha}{\lambda_i + \alpha} c_i$ left,
 
-one minus the filter of the eigenvalue, up to $O(|\delta|^2)$. Along the orbit H is zero, nothing is learned, and what the
-start has of it stays: the modes that are learned are horizontal, those of the quotient. In the Euclidean metric these
-are plain steps; in another one steps of `space.gradient`, which see other eigenvalues.
+one minus the filter of the eigenvalue, up to $O(|\delta|^2)$. Along the orbit H is zero, nothing is learned, and what
+the start has of it stays: the modes that are learned are horizontal, those of the quotient. In the Euclidean metric
+these are plain steps; in another one steps of `space.gradient`, which see other eigenvalues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEAR = 0.1
 Tree = Any
 
 
-class Modes(Protocol):
+class HessianModes(Protocol):
     """Eigenpairs of the Hessian, as `quotax.spectrum` has them."""
 
     @property
@@ -103,7 +103,7 @@ class FilteredModes(Result):
 
 
 def filtered_modes(
-    loss: Callable[[Tree], Any], minimum: Tree, start: Tree, learned: Filter, modes: Modes, *, space: Any = None
+    loss: Callable[[Tree], Any], minimum: Tree, start: Tree, learned: Filter, modes: HessianModes, *, space: Any = None
 ) -> FilteredModes:
     """What early stopping or weight decay leaves of a displacement from a minimum of a network, to first order in it.
 
