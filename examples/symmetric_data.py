@@ -70,21 +70,17 @@ def lemma() -> list[str]:
             certificate = qx.verify_equivariance(model, qx.Symmetry("induced", group, action), output=output)
             found.append(str(certificate.status))
             print(f"   {group!s:<8} {what:<42} {certificate.status} for {certificate.scope}")
+    net = qx.architecture(params=AXES["params"], inputs={"x": "x"})(
+        lambda p, x: p["W2"] @ jnp.tanh(p["W1"] @ x + p["b1"])
+    )
+    total = qx.augmented(squared, qx.Representation.shifts(4))
+    for what, certificate in total.proofs(net).items():
+        found.append(str(certificate.status))
+        print(f"   in one call, of the {what}: {certificate.status} for {certificate.scope}")
     twin = qx.Symmetry("twin", qx.GL("x"), {"W1": "W1 @ g.T", "data": "data @ g.T"})
     found.append(str(qx.verify_equivariance(loss, twin, output="").status))
     print(f"   {'GL(x)':<8} {'L(W1 g^T, g x) = L(W1, x)':<42} {found[-1]}")
     return found
-
-
-def averaged(elements: np.ndarray, data: jax.Array, target: jax.Array, weights: Any = None) -> Any:
-    """The loss averaged over the data moved by every element."""
-    share = jnp.full(len(elements), 1 / len(elements)) if weights is None else jnp.asarray(weights)
-
-    def one(p: Any, g: jax.Array) -> jax.Array:
-        net = loss.at(x=data.shape[1], h=p["W1"].shape[0], y=target.shape[1])
-        return net(p, data @ g.T, target)
-
-    return jax.jit(lambda p: share @ jax.vmap(lambda g: one(p, g))(jnp.asarray(elements)))
 
 
 def finite(quick: bool) -> list[Row]:
@@ -93,19 +89,17 @@ def finite(quick: bool) -> list[Row]:
     images = digits.images[:count].reshape(-1, 4, 2, 4, 2).mean((2, 4)) / 16
     data, target = jnp.asarray(images.reshape(count, -1)), jax.nn.one_hot(digits.target[:count], 10, dtype=float)
     rep = qx.Representation.quarter_turns(4, reflections=True)
-    group = rep.elements()
-    turns = qx.Representation.quarter_turns(4).elements()
+    turns = qx.Representation.quarter_turns(4)
     start = loss.at(x=16, h=6, y=10).init(jax.random.key(0))
-    full, plain = (averaged(elements, data, target) for elements in (group, group[:1]))
-    h = group[3]
-    moved = start | {"W1": start["W1"] @ h.T}
-    gradient = jax.jit(jax.grad(full))
-    there, here = gradient(moved)["W1"], gradient(start)["W1"] @ h.T
-    print(f"\n2. a finite group: {len(group)} turns and reflections of {count} digits (4 x 4)")
+    full, quarter = (qx.augmented(squared, group) for group in (rep, turns))
+    found = full.check(start, data, target, reads={"W1": 1})
+    moved = start | {"W1": start["W1"] @ rep.element("reflection")}
+    plain = float(squared(moved, data, target) / squared(start, data, target))
+    print(f"\n2. a finite group: {full.over} on {count} digits (4 x 4)")
     rows = [
-        ("augmented loss after W1 -> W1 h^-1, over before", 1.0, float(full(moved) / full(start))),
-        ("the same of the plain loss, which has no such symmetry", NOTHING, float(plain(moved) / plain(start))),
-        ("|grad L(g W) - g grad L(W)| / |grad L|", 0.0, float(jnp.abs(there - here).max() / jnp.abs(here).max())),
+        ("augmented loss after W1 -> W1 h^-1: relative change", 0.0, found.invariance),
+        ("the same of the plain loss, which has no such symmetry", NOTHING, abs(plain - 1)),
+        ("|grad L(g W) - g grad L(W)| / |grad L|", 0.0, found.gradient),
     ]
     maps, even = qx.equivariant_maps(rep, rep), qx.equivariant_maps(rep, 10 * rep.trivial)
     print(f"   weights that commute with the group, {maps.dim} numbers in place of {16 * 16}, before training;")
@@ -115,14 +109,14 @@ def finite(quick: bool) -> list[Row]:
         "b1": jnp.zeros(16),
         "W2": even.matrix(even.init(jax.random.key(2))) / 4,
     }
-    for name, elements, predicted in (
-        ("trained on whole orbits", group, 0.0),
-        ("on the quarter turns alone", turns, NOTHING),
-        ("without augmentation", group[:1], NOTHING),
+    for name, objective, predicted in (
+        ("trained on whole orbits", full, 0.0),
+        ("on the quarter turns alone", quarter, NOTHING),
+        ("without augmentation", squared, NOTHING),
     ):
-        step, p = jax.jit(jax.grad(averaged(elements, data, target))), symmetric
+        step, p = jax.jit(jax.grad(objective)), symmetric
         for _ in range(20 if quick else 300):
-            p = jax.tree.map(lambda a, g: a - 0.5 * g, p, step(p))
+            p = jax.tree.map(lambda a, g: a - 0.5 * g, p, step(p, data, target))
         off = p["W1"] - maps.matrix(maps.coefficients(p["W1"]))
         rows.append((f"  {name}", predicted, float(jnp.linalg.norm(off) / jnp.linalg.norm(p["W1"]))))
     return show(rows)
@@ -137,28 +131,24 @@ def continuous(quick: bool) -> tuple[list[Row], dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     data, target = jnp.asarray(rng.standard_normal((30, 9))), jnp.asarray(rng.standard_normal((30, 2)))
     p = loss.at(x=9, h=6, y=2).init(jax.random.key(0))
-    field = -p["W1"] @ A  # the velocity of W1 exp(-t A)
     counts, slopes = np.array([1, 2, 4, 8, 16, 32, 64]), []
     for count in counts:
-        orbit = np.stack([rep.element("turn", 2 * np.pi * k / count) for k in range(count)])
-        slope = jax.grad(averaged(orbit, data, target))(p)["W1"]
-        slopes.append(float(abs(jnp.sum(slope * field)) / jnp.linalg.norm(slope) / jnp.linalg.norm(field)))
+        circle = qx.augmented(squared, rep, times=(0, 2 * np.pi), nodes=int(count), rule="circle")
+        found = circle.check(p, data, target, reads={"W1": 1})
+        slopes.append(found.field)
     print("\n3. a continuous group: rotations of functions on a circle")
     rows = [(f"cosine of grad L and the induced field, {counts[0]} point", NOTHING, slopes[0])]
     rows.append((f"the same, averaged over {counts[-1]} points of the circle", 0.0, slopes[-1]))
+    rows.append((f"change of the loss by turns of W1, {counts[-1]} points", 0.0, found.invariance))
 
     # Averaged over turns from -a to a, a component of frequency m is multiplied by sin(m a) / (m a).
     angles = np.linspace(0.05, 1, 4 if quick else 24) * np.pi
-    nodes, weights = np.polynomial.legendre.leggauss(40)
-    still = np.zeros((1, 9))
-    line = lambda w, x: 0.5 * jnp.mean((x @ w.T - target[:, :1]) ** 2)
+    still = np.zeros(9)
+    line = lambda w, x: 0.5 * jnp.mean((x @ w - target[:, 0]) ** 2)
     kept = np.zeros((4, len(angles)))
-    alone = np.asarray(jax.grad(line)(still, data))[0]
+    alone = np.asarray(jax.grad(line)(still, data))
     for i, a in enumerate(angles):
-        moved = [rep.element("turn", a * t) for t in nodes]
-        slope = sum(
-            w / 2 * np.asarray(jax.grad(line)(still, data @ g.T))[0] for w, g in zip(weights, moved, strict=True)
-        )
+        slope = np.asarray(jax.grad(qx.augmented(line, rep, times=(-a, a), nodes=40))(still, data))
         for m in range(1, 5):
             pair = slice(2 * m - 1, 2 * m + 1)
             kept[m - 1, i] = slope[pair] @ alone[pair] / (alone[pair] @ alone[pair])

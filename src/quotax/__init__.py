@@ -25,7 +25,14 @@ if TYPE_CHECKING:
         pac_bayes,
         relative_flatness,
     )
-    from quotax.data_symmetry import EquivariantMaps, Representation, equivariant_maps
+    from quotax.data_symmetry import (
+        AugmentationCheck,
+        Augmented,
+        EquivariantMaps,
+        Representation,
+        augmented,
+        equivariant_maps,
+    )
     from quotax.declare import (
         Architecture,
         Brought,
@@ -139,7 +146,7 @@ _NAMES = {
     "citing": "cite",
     "complexity": "ComplexityTable InvarianceTable MarginBound Margins Measure PacBayes complexity_measures "
     "complexity_table invariance_table margin_bound margins pac_bayes relative_flatness",
-    "data_symmetry": "EquivariantMaps Representation equivariant_maps",
+    "data_symmetry": "AugmentationCheck Augmented EquivariantMaps Representation augmented equivariant_maps",
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
@@ -169,6 +176,8 @@ __all__ = [
     "Architecture",
     "ArchitectureError",
     "Audit",
+    "AugmentationCheck",
+    "Augmented",
     "Brought",
     "Certificate",
     "ChargeRates",
@@ -227,6 +236,7 @@ __all__ = [
     "UnsupportedPrimitiveError",
     "Witness",
     "architecture",
+    "augmented",
     "average_sharpness",
     "barrier",
     "charge_rates",
