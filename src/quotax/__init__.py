@@ -86,15 +86,20 @@ if TYPE_CHECKING:
     from quotax.function_space import TangentKernel, Transversality, tangent_kernel, transversality
     from quotax.geometry import QuotientSpace
     from quotax.landscape import (
+        Degeneracy,
         LangevinRun,
         LaplaceEvidence,
         LearningBound,
         LearningCoefficient,
+        LossPath,
+        MinimaPaths,
         OrbitVolume,
         deep_linear_learning_coefficient,
+        degeneracy,
         langevin,
         laplace_evidence,
         learning_coefficient_bound,
+        minima_paths,
         orbit_volume,
     )
     from quotax.pipeline import (
@@ -158,8 +163,9 @@ _NAMES = {
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
     "function_space": "TangentKernel Transversality tangent_kernel transversality",
     "geometry": "QuotientSpace",
-    "landscape": "LangevinRun LaplaceEvidence LearningBound LearningCoefficient OrbitVolume "
-    "deep_linear_learning_coefficient langevin laplace_evidence learning_coefficient_bound orbit_volume",
+    "landscape": "Degeneracy LangevinRun LaplaceEvidence LearningBound LearningCoefficient LossPath MinimaPaths "
+    "OrbitVolume deep_linear_learning_coefficient degeneracy langevin laplace_evidence learning_coefficient_bound "
+    "minima_paths orbit_volume",
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "report": "Report report",
@@ -185,6 +191,7 @@ __all__ = [
     "ComplexityTable",
     "ComplexScaling",
     "ConvergenceError",
+    "Degeneracy",
     "Diagonal",
     "DiscretisationError",
     "DomainError",
@@ -200,11 +207,13 @@ __all__ = [
     "LaplaceEvidence",
     "LearningBound",
     "LearningCoefficient",
+    "LossPath",
     "MarginBound",
     "Margins",
     "Mask",
     "Measure",
     "MiniBatches",
+    "MinimaPaths",
     "ModifiedFlow",
     "PacBayes",
     "Positive",
@@ -246,6 +255,7 @@ __all__ = [
     "complexity_table",
     "coverage",
     "deep_linear_learning_coefficient",
+    "degeneracy",
     "derive",
     "early_stopping",
     "equivariant_maps",
@@ -269,6 +279,7 @@ __all__ = [
     "margin_bound",
     "margins",
     "mini_batches",
+    "minima_paths",
     "modified_flow",
     "nesterov",
     "orbit_volume",
