@@ -91,6 +91,7 @@ def test_comparison_allows_the_last_digit_and_nothing_else(printed, shown, agree
                 "howto",
                 "index",
                 "landscape",
+                "minima_paths",
                 "quantisation",
                 "report",
                 "sharpness",

@@ -32,6 +32,7 @@ def test_a_finite_average_is_the_sum_written_out():
     assert broken.gradient > 1e-3
 
 
+@pytest.mark.slow
 def test_targets_move_with_inputs():
     total = qx.augmented(squares, SHIFTS, SHIFTS)
     by_hand = np.mean([float(squares(P, jnp.roll(X, k, 1), jnp.roll(Y, k, 1))) for k in range(4)])
@@ -41,6 +42,7 @@ def test_targets_move_with_inputs():
     assert total.check(P, X, Y, reads={"U": 1}).invariance > 1e-3
 
 
+@pytest.mark.slow
 def test_turns_over_part_of_an_orbit_and_the_whole():
     fourth = lambda p, x: jnp.mean((x @ p["U"].T) ** 4)
     whole = qx.augmented(fourth, TURN, times=(0, 2 * np.pi), nodes=13, rule="circle")
@@ -67,7 +69,13 @@ AXES = {"params": {"W": "h x", "V": "y h"}, "inputs": {"x": "x"}}
     ("model", "rep", "status", "group"),
     [
         (lambda p, x: p["V"] @ jnp.tanh(p["W"] @ x), SHIFTS, "proved", "GL"),
-        (lambda p, x: p["V"] @ (p["W"] @ x / jnp.sqrt(1 + jnp.sum(x**2))), TURN, "proved", "O"),
+        pytest.param(
+            lambda p, x: p["V"] @ (p["W"] @ x / jnp.sqrt(1 + jnp.sum(x**2))),
+            TURN,
+            "proved",
+            "O",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(lambda p, x: p["V"] @ (p["W"] @ jnp.tanh(x)), SHIFTS, "proved", "S", marks=pytest.mark.slow),
         (lambda p, x: p["V"] @ (p["W"] @ jnp.tanh(x)), TURN, "refuted", "O"),
         pytest.param(lambda p, x: p["V"] @ (p["W"] @ x + x[0]), SHIFTS, "refuted", "S", marks=pytest.mark.slow),

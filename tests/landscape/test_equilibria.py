@@ -51,7 +51,7 @@ def test_products_of_two_matrices(sizes, written):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(0, 4), st.integers(0, 5))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_quadratics_are_counted_whatever_their_signs(seed, rank, negative, flat):
     negative = min(negative, rank)
     draw = np.random.default_rng(seed)

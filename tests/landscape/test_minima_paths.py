@@ -62,6 +62,7 @@ def test_between_components_the_pass_is_the_best_of_smaller_rank():
     assert joined.orbit.highest < 1e-8  # some element of negative determinant moves nothing: A has smaller rank than h
 
 
+@pytest.mark.slow
 def test_a_curve_goes_round_and_says_where_it_is_highest():
     well = lambda p: (jnp.sum(p**2) - 1) ** 2 + 3 * jnp.exp(-50 * jnp.sum((p - jnp.array([0.0, 1.0])) ** 2))
     one, two = jnp.array([1.0, 0.0]), jnp.array([-1.0, 0.0])

@@ -27,7 +27,7 @@ from jax.flatten_util import ravel_pytree
 from quotax.checks import finite_params
 from quotax.errors import LandscapeError
 from quotax.landscape.demands import quotient_of, whole
-from quotax.landscape.orbit_walk import Walk, between, walk, walker
+from quotax.landscape.orbit_walk import OrbitWalk, between, walk, walker
 from quotax.presenting import Result
 from quotax.presenting.drawing import drawn
 
@@ -175,7 +175,7 @@ def minima_paths(
 
 # --- through the orbit
 
-Legs = list[tuple[Walk, bool]]
+Legs = list[tuple[OrbitWalk, bool]]
 """Walks, and whether each is gone backwards."""
 
 

@@ -20,7 +20,7 @@ LONGEST = 0.5
 """The largest entry of an algebra element in one step."""
 
 
-class Walk(NamedTuple):
+class OrbitWalk(NamedTuple):
     """Points of an orbit, and the algebra elements, by family, that lead from each to the next."""
 
     points: list[Tree]
@@ -42,7 +42,7 @@ def walker(space: Any) -> Step | None:
     return jax.jit(functools.partial(_step, space, families)) if families else None
 
 
-def walk(step: Step | None, start: Tree, target: Tree, steps: int) -> Walk:
+def walk(step: Step | None, start: Tree, target: Tree, steps: int) -> OrbitWalk:
     """From one point of an orbit towards another."""
     points, elements = [start], []
     size = float(_distance(target, jax.tree.map(jnp.zeros_like, target)))
@@ -57,10 +57,10 @@ def walk(step: Step | None, start: Tree, target: Tree, steps: int) -> Walk:
         points.append(there)
         elements.append(element)
         left = float(now)
-    return Walk(points, elements, left / size if size else left)
+    return OrbitWalk(points, elements, left / size if size else left)
 
 
-def between(space: Any, found: Walk, time: float) -> Tree:
+def between(space: Any, found: OrbitWalk, time: float) -> Tree:
     """The point of a walk at a time from 0 to 1, equal times for all its steps."""
     count = len(found.elements)
     if not count or time >= 1:
