@@ -113,7 +113,7 @@ MIX = qx.Symmetry("mix", qx.GL("h"), {"a": "g @ a", "b": "b @ inv(g)"})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ["shuffled", "replacement"])
+@pytest.mark.parametrize("order", ["replacement"])  # shuffled ones are in the example
 def test_charges_break_at_the_rate_of_the_batches(order):
     space = qx.quotient(two.at(x=2, h=2, y=1), MIX, metric="invariant")
     params = {"a": jnp.array([[0.5, -0.2], [0.1, 0.8]]), "b": jnp.array([[0.7, 0.4]])}
