@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from quotax.checkpoints.layout import SizedNetwork
-from quotax.checkpoints.shards import Arrays
+from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
 
 _SHOWN = 6
@@ -37,14 +37,14 @@ class ByName:
                 )
         return network.tree(network.taken_apart(arrays))
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> Arrays:
+    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
         """The arrays under their names; where the file that is imitated has other types, in those."""
         given = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
         if not stored:
-            return Arrays({name: functools.partial(np.asarray, array) for name, array in given.items()})
+            return LazyArrays({name: functools.partial(np.asarray, array) for name, array in given.items()})
         kept = self._kept(stored, network)
         made = lambda key, array: lambda: np.asarray(array).astype(stored[key].dtype)
-        return Arrays({kept[name]: made(kept[name], array) for name, array in given.items()})
+        return LazyArrays({kept[name]: made(kept[name], array) for name, array in given.items()})
 
     def _kept(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, str]:
         """The name under which each array is stored."""

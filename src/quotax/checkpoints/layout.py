@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from quotax.artifacts import ArraySpec
-from quotax.checkpoints.shards import Arrays
+from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
 
 _LAYER = "{i}"
@@ -178,7 +178,7 @@ class Layout:
                 raise ParameterError(f"`checkpoints`: {copy!r} differs from {of!r}, which {self.name} ties it to.")
         return network.tree({name: arrays[name] for name in specs})
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> Arrays:
+    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
         """The stored arrays with these parameters in them, in the types they had; buffers stay as they are.
 
         Each is made when it is asked for.
@@ -195,7 +195,7 @@ class Layout:
 
         out = {key: lambda key=key: np.asarray(stored[key]) for key in stored}
         out |= {key: functools.partial(made, key, rule, sizes) for key, rule, sizes in applied}
-        return Arrays(out | {copy: out[of] for copy, of in self._copies(stored)})
+        return LazyArrays(out | {copy: out[of] for copy, of in self._copies(stored)})
 
     def _found(self, stored: Mapping[str, Any], name: str) -> str | None:
         return next((prefix + name for prefix in (*self.prefixes, "") if prefix + name in stored), None)

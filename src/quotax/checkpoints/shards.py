@@ -10,48 +10,25 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
 
 INDEX = ".safetensors.index.json"
 _SHOWN = 4
 
 
-class Arrays(Mapping[str, np.ndarray]):
-    """Arrays by name, each read or made when it is asked for, and not kept."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], np.ndarray]]) -> None:
-        """A function for each array."""
-        self._makers = dict(makers)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """The array, now."""
-        return self._makers[name]()
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such an array, without making it."""
-        return name in self._makers
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._makers)
-
-
 @dataclass(frozen=True)
 class Shards:
     """Files of one folder, by name: the arrays that each holds and its metadata; the index, where there is one."""
 
-    arrays: Arrays
+    arrays: LazyArrays
     names: Mapping[str, tuple[str, ...]]
     metadata: Mapping[str, dict[str, str] | None]
     index: tuple[str, Any] | None = None
@@ -130,7 +107,7 @@ def _together(held: Mapping[str, Any], index: tuple[str, Any] | None) -> Shards:
     where = {} if index is None else dict(index[1]["weight_map"])
     read = lambda file, name: lambda: held[file].get_tensor(name)
     names = {f: tuple(name for name in held[f].keys() if where.get(name, f) == f) for f in held}  # noqa: SIM118
-    arrays = Arrays({name: read(file, name) for file, own in names.items() for name in own})
+    arrays = LazyArrays({name: read(file, name) for file, own in names.items() for name in own})
     return Shards(arrays, names, {file: held[file].metadata() for file in held}, index)
 
 
