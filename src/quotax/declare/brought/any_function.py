@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,8 +17,9 @@ from quotax.declare.brought.axes_of_a_trace import axes_of
 from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors
+from quotax.declare.brought.following import Dims, Followed, Unknown, factors, length, summed
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
+from quotax.declare.fused_axes import Sum
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
 from quotax.programs.jaxprs import bare, bodies, is_key
@@ -184,7 +186,7 @@ def _own_names(model: Brought, params: Any, leaves: Leaves, kept: Iterable[str])
     """What the parameters' own arrays call an axis, where they agree and no two axes are called alike."""
     said: dict[str, set[str | None]] = {}
     whose = {id(array): name for name, array in leaves.named(params).items()}
-    specs = {spec.name: spec for spec in model._axes.params}
+    specs = {spec.name: spec for spec in model.arrays}
     for array, names in names_of_axes(params):
         spec = specs.get(whose.get(id(array), ""))
         for axis, name in zip(spec.axes if spec is not None else (), names, strict=False):
@@ -202,19 +204,23 @@ def taken_apart(model: Brought, sizes: Mapping[str, int]) -> None:
     `x.reshape(t, 2, -1)` accepts many lengths, and two of them in one dimension need not be heads times their width.
     """
     checked = model.check_sizes(sizes, required=model.axis_names, call=f"{model.name}.trace")
-    specs = (*model._axes.params, *model.inputs)
-    shapes = {spec.name: spec.shape(checked) for spec in model._axes.params}
+    specs = (*model.arrays, *model.inputs)
+    shapes = {array.name: array.shape(checked) for array in model.arrays}
     traced = _traced(model.origin, shapes, checked, [spec.shape(checked) for spec in model.inputs])
     dims = [[(Unknown(n),) for n in spec.shape(checked)] for spec in specs]
     Followed(traced.jaxpr, dims)
+    size = lambda product: math.prod(f if isinstance(f, int) else checked[f] for f in product)
     for spec, row in zip(specs, dims, strict=True):
-        for axis, dim in zip(spec.axes, row, strict=True):
-            expected = [f if isinstance(f, int) else checked[f] for f in axis]
-            found = [unknown.size for unknown in factors(dim)]
-            if len(axis) > 1 and len(found) > 1 and found != expected:
-                raise ArchitectureError(
-                    f"{spec.name!r} is taken apart as {'*'.join(map(str, found))}, not as {'*'.join(map(str, axis))}"
-                )
+        for axis, dim, text in zip(spec.axes, row, spec.axes_text.split(), strict=True):
+            sums = [f for f in axis if isinstance(f, Sum)]
+            if sums and len(axis) == 1:
+                expected, found = [size(term) for term in sums[0].terms], [length(term) for term in summed(dim)]
+            else:
+                expected = [sum(map(size, f.terms)) if isinstance(f, Sum) else size((f,)) for f in axis]
+                found = [unknown.size for unknown in factors(dim)]
+            if len(axis) + len(sums) > 1 and len(found) > 1 and found != expected:
+                joint = "+" if sums and len(axis) == 1 else "*"
+                raise ArchitectureError(f"{spec.name!r} is taken apart as {joint.join(map(str, found))}, not as {text}")
 
 
 def _traced(
