@@ -399,6 +399,30 @@ def test_channels_of_grouped_convolutions_are_one_axis():
     assert found.audit().complete
 
 
+@pytest.mark.slow
+def test_a_function_that_runs_in_single_precision_alone_is_read_by_its_steps_there(derived):
+    def recurrent(p, xs):
+        """A cell whose state begins in a type of its own, as those of linen do, and a constant of that type."""
+
+        def step(h, x):
+            drawn = jax.random.uniform(jax.random.key(1), (), jnp.float32)
+            return jnp.tanh(p["U"] @ h + p["W"] @ x) * jnp.float32(1e-5) + 0 * drawn, None
+
+        return p["V"] @ jax.lax.scan(step, jnp.zeros(3, jnp.float32), xs)[0]
+
+    params = {"U": jnp.ones((3, 3)), "W": jnp.ones((3, 2)), "V": jnp.ones((2, 3))}
+    params = jax.tree.map(lambda w: w.astype(jnp.float32), params)
+    model = qx.from_function(recurrent, params, jnp.ones((4, 2), jnp.float32))
+    traced = str(model.trace({**model.own}).jaxpr)
+    assert "1e-05" in traced
+    assert "f32[3]" not in traced  # the bits that were drawn are those of single precision
+    permute = {"U": "g @ U @ g.T", "W": "g @ W", "V": "V @ g.T"}
+    assert qx.verify(model, qx.Symmetry("units", qx.Permutation("h0"), permute))
+    assert qx.verify(model, qx.Symmetry("half", qx.Permutation("h0"), permute | {"W": "W"})).status == "refuted"
+    with pytest.raises(qx.ArchitectureError, match="raised TypeError while it was traced"):
+        qx.from_function(lambda p, x: jax.lax.scan(lambda h, x: ((h, h), None), x, x)[0] * p, jnp.ones(2), jnp.ones(2))
+
+
 # --- axes that are sums
 
 

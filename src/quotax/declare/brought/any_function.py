@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import math
@@ -107,8 +108,9 @@ def installed(call: str, library: str) -> Any:
 
 def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
     """Which leaves of a tree are parameters, by a function of a leaf or a tree of truth values."""
-    alike = jax.tree.structure(trainable) == jax.tree.structure(tree)  # a module of truth values may be callable, too
-    if callable(trainable) and not alike:
+    structure = jax.tree.structure(trainable)
+    alike = structure == jax.tree.structure(tree)  # a module of truth values may be callable, too
+    if callable(trainable) and not (alike and structure != jax.tree.structure(0)):
         return lambda leaf: bool(trainable(leaf))
     try:
         flags = jax.tree.leaves(jax.tree.broadcast(trainable, tree, is_leaf=lambda leaf: leaf is None))
@@ -157,7 +159,7 @@ def brought(
     arrays = leaves.named(params)
     shapes: Shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
     origin = Origin(call, title, function, leaves, params, given)
-    here = _traced(origin, shapes, {})
+    origin, here = _in_some_precision(origin, shapes)
     dims = {name: [(Unknown(n),) for n in shape] for name, shape in shapes.items()}
     read: list[list[Dims]] = [[(Unknown(n),) for n in example.shape] for example in given.arrays]
     followed = Followed(here.jaxpr, [*dims.values(), *read])
@@ -165,7 +167,7 @@ def brought(
     if make is not None and factory is not None:
         names, defaults = keywords(call, make)
         fit = fitted(call, names, defaults, measure or functools.partial(_measured, leaves, factory), shapes)
-        origin = Origin(call, title, function, leaves, params, given, _built(call, leaves, factory, fit))
+        origin = dataclasses.replace(origin, built=_built(call, leaves, factory, fit))
     axes = axes_of(shapes, given.arrays, dims, read, followed, fit)
     for spec in axes.inputs:
         if spec.kind == "tokens" and spec.below is None:
@@ -180,6 +182,18 @@ def brought(
     fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)
     model = Brought(origin, axes, fixed) if fixed else model
     return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
+
+
+def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:
+    """The trace in double precision; of a function that raises there and runs in single precision, by its steps."""
+    try:
+        return origin, _traced(origin, shapes, {})
+    except ArchitectureError as error:
+        single = dataclasses.replace(origin, single=True)
+        try:
+            return single, _traced(single, shapes, {})
+        except Exception:  # whatever the function raises there too
+            raise error from error.__cause__
 
 
 def _own_names(model: Brought, params: Any, leaves: Leaves, kept: Iterable[str]) -> dict[str, str]:

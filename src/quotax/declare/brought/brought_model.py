@@ -22,6 +22,7 @@ from quotax.declare.architecture import Architecture
 from quotax.declare.brought.axes_of_a_trace import Axes
 from quotax.declare.brought.examples import Examples
 from quotax.declare.brought.leaves import Leaves, flattened, plain
+from quotax.declare.brought.single_precision import widened
 from quotax.declare.fused_axes import DeclaredArray, declared_array
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError, ParameterError
@@ -37,7 +38,8 @@ Built = Callable[[Mapping[str, Any]], tuple[Callable[..., Any], Leaves]]
 class Origin:
     """What was brought: a function of `(params, *inputs)`, its leaves, and its inputs.
 
-    `built` makes the function at other sizes; `whole` is the tree that was given.
+    `built` makes the function at other sizes; `whole` is the tree that was given. A function that runs in `single`
+    precision alone is read by its steps there.
     """
 
     call: str
@@ -47,6 +49,7 @@ class Origin:
     whole: Any
     examples: Examples
     built: Built | None = None
+    single: bool = False
 
     def at(self, sizes: Mapping[str, Any]) -> tuple[Callable[..., Any], Leaves]:
         """The function at these sizes, and its leaves there."""
@@ -55,6 +58,9 @@ class Origin:
     def run(self, arrays: Mapping[str, Any], inputs: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
         """The output, for parameters by name; constants in float64."""
         function, leaves = self.at(sizes)
+        if self.single:
+            run = lambda arrays, inputs: function(leaves.whole(arrays), *self.examples.filled(inputs, wide=False))
+            return widened(run)(dict(arrays), tuple(inputs))
         there = dataclasses.replace(leaves, rest=tuple(map(plain, leaves.rest)))
         return function(there.whole(arrays), *self.examples.filled(inputs))
 
