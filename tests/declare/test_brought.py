@@ -423,6 +423,13 @@ def test_a_function_that_runs_in_single_precision_alone_is_read_by_its_steps_the
         qx.from_function(lambda p, x: jax.lax.scan(lambda h, x: ((h, h), None), x, x)[0] * p, jnp.ones(2), jnp.ones(2))
 
 
+def test_tokens_that_are_looked_up_one_by_one_are_below_the_length_of_their_table():
+    """As an Equinox embedding under `vmap` does it: a gather that begins at the token, and at zero."""
+    looked = lambda p, t: jnp.tanh(jax.vmap(lambda each: p["E"][each])(t)) @ p["V"]
+    model = qx.from_function(looked, {"E": jnp.ones((7, 4)), "V": jnp.ones((4, 2))}, jnp.array([1, 6]))
+    assert "t: t (tokens below h0)" in model.describe()
+
+
 # --- axes that are sums
 
 

@@ -232,8 +232,9 @@ class Followed:
         settings, (operand, indices) = equation.params["dimension_numbers"], dims
         sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
         own = equation.invars[0].aval.shape
-        if len(settings.start_index_map) == 1 and len(origin[1]) == 1:
-            self.looked_up.setdefault(next(iter(origin[1])), operand[settings.start_index_map[0]])
+        counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
+        if len(counted) == 1 and len(origin[1]) == 1:
+            self.looked_up.setdefault(next(iter(origin[1])), operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
