@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.jaxprs import CALLS, as_closed, bodies, is_key
+from quotax.programs.jaxprs import CALLS, as_closed, bodies, is_key
 
 _BITS = "bitcast_convert_type"
 """What reads bits reads those of the type that it was written for."""
