@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 import runpy
-import warnings
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 import sympy as sp
 
 import quotax as qx
-from catalogue_facts import flat_by_jacobian, inputs
+from catalogue_facts import flat_by_jacobian
 from quotax import catalogue
 from quotax.derive.found.dimensions import OVERLAP, STABILISER, axis_symbol
+from quotax.report.realistic import realistic
 
 NAMES = catalogue.names()
 LONG = ("gemma2", "gpt2", "mixer", "resnet", "vit")
@@ -57,8 +55,8 @@ def test_an_entry_has_its_facts(name):
     assert not any(fact.group.continuous for fact in entry.discrete)
     assert len(entry.flat) >= 2
     assert entry.reference
-    assert set(entry.realistic) <= set(model.axis_names)
-    assert model.at(**entry.realistic).num_parameters
+    assert set(entry.realistic) == set(entry.modest) <= set(model.axis_names)
+    assert model.at(**entry.modest).num_parameters <= model.at(**entry.realistic).num_parameters
     beyond = [flat - entry.orbit_at(sizes) for sizes, flat in entry.flat]
     assert min(beyond) >= 0
     assert bool(entry.surplus) == any(beyond)
@@ -162,7 +160,7 @@ def test_a_family_with_one_line_less_is_refuted(name, derived):
 # --- measuring
 
 MEASURED = ("softmax_classifier/biases",)
-MEASURED_SLOWLY = ("mlp/relu", "multi_head")
+MEASURED_SLOWLY = ("mlp/relu", "multi_head", "resnet/small")
 
 
 @pytest.mark.parametrize(
@@ -174,23 +172,14 @@ MEASURED_SLOWLY = ("mlp/relu", "multi_head")
     ],
 )
 def test_a_network_of_realistic_size_is_divided_and_measured(name, derived):
-    entry = catalogue.load(name)
+    """In float32, but for those where a search of many dimensions goes another way with every rounding."""
+    entry, single = catalogue.load(name), name in (*MEASURED, *MEASURED_SLOWLY)
     found = derived(entry.architecture, ansatz=entry.ansatz, budget_seconds=200)
-    net = entry.architecture.at(**entry.realistic)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qx.MetricWarning)
-        space = qx.quotient(net, found)
-    sizes = {axis: entry.realistic.get(axis, 6) for axis in entry.architecture.axis_names}
-    xs = [jnp.asarray(x) for x in inputs(entry.architecture, sizes, np.random.default_rng(0), 8)]
-    params = jax.tree.map(lambda p, n: p + 0.1 * n, net.init(jax.random.key(0)), net.init(jax.random.key(1)))
-    run = lambda p: jax.vmap(lambda *x: net(p, *x))(*xs) if xs else net(p)
-    moved = space.act(params, space.random_element(jax.random.key(2), scale=0.1))
-    for before, after in zip(jax.tree.leaves(run(params)), jax.tree.leaves(run(moved)), strict=True):
-        np.testing.assert_allclose(after, before, rtol=1e-7, atol=1e-8)
-
-    def loss(p):
-        return sum(jnp.mean((out - 1) ** 2) for out in jax.tree.leaves(run(p)))
-
-    full = qx.sharpness(loss, params, radius=0.01)
-    flat = qx.sharpness(loss, params, radius=0.01, space=space)
-    assert 0 < flat.value <= full.value * (1 + 1e-2)
+    seen = realistic(entry, found, jnp.float32 if single else jnp.float64)
+    assert seen.left < 1e-5
+    assert seen.changed < (1e-4 if single else 1e-7)
+    (here, there), (euclidean, moved) = seen.quotient, seen.full
+    assert here > 0
+    assert here == pytest.approx(there, rel=1e-3 if single else 1e-5)
+    if any(not isinstance(s.group, qx.Translation | qx.O) for s in found):
+        assert moved != pytest.approx(euclidean, rel=1e-3)

@@ -1,5 +1,6 @@
 """Generated checkpoints: read, moved, saved in the same layout, and run by forward passes on the layout's arrays."""
 
+import json
 import sys
 from typing import Any
 
@@ -292,6 +293,81 @@ def test_prefixes_tied_heads_buffers_and_types(tmp_path):
     assert again["lm_head.weight"].dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(again["lm_head.weight"], 2 * stored["transformer.wte.weight"])
     np.testing.assert_array_equal(again["transformer.h.0.attn.bias"], stored["transformer.h.0.attn.bias"])
+
+
+@pytest.fixture
+def sharded(tmp_path):
+    """A LLaMA in two files with an index, as large checkpoints are stored; where, and its arrays."""
+    stored, folder = llama_arrays(np.random.default_rng(3), ml_dtypes.bfloat16), tmp_path / "sharded"
+    names, files = list(stored), ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+    where = {name: files[k >= len(names) // 3] for k, name in enumerate(names)}
+    folder.mkdir()
+    for file in files:
+        own = {name: array for name, array in stored.items() if where[name] == file}
+        safetensors.numpy.save_file(own, folder / file, {"format": "pt"})
+    index = {"metadata": {"total_size": sum(a.nbytes for a in stored.values())}, "weight_map": where}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder, stored, where
+
+
+def test_shards_are_read_one_array_at_a_time_and_written_as_they_were(sharded, tmp_path, monkeypatch):
+    folder, stored, where = sharded
+    network, index = llama.at(**KINDS["llama"][2]), "model.safetensors.index.json"
+    params = qx.checkpoints.load(folder / index, LLAMA, network)
+    jax.tree.map(np.testing.assert_array_equal, params, LLAMA.read(stored, network))
+    params["layer1"]["up"] = 2 * params["layer1"]["up"]
+    qx.checkpoints.save(tmp_path / "out", params, LLAMA, network, like=folder)
+    qx.checkpoints.save(folder / index, params, LLAMA, network, like=folder / index)  # over itself
+    for there in (tmp_path / "out", folder):
+        assert sorted(f.name for f in there.iterdir()) == sorted({*where.values(), index})
+        assert json.loads((there / index).read_text())["weight_map"] == where
+        for file in set(where.values()):
+            with safetensors.safe_open(there / file, framework="numpy") as shard:
+                assert sorted(shard.keys()) == sorted(name for name in where if where[name] == file)
+                assert shard.metadata() == {"format": "pt"}
+                for name in shard.keys():  # noqa: SIM118
+                    factor = 2 if name == "model.layers.1.mlp.up_proj.weight" else 1
+                    np.testing.assert_array_equal(shard.get_tensor(name), factor * stored[name])
+    qx.checkpoints.save(tmp_path / "one.safetensors", params, LLAMA, network, like=folder)
+    assert set(safetensors.numpy.load_file(tmp_path / "one.safetensors")) == set(stored)
+    held = qx.checkpoints.stored._read(folder)[0]
+    monkeypatch.setattr(safetensors.numpy, "save_file", lambda arrays, *_: sizes.append(len(arrays)))
+    sizes = []
+    with pytest.raises(FileNotFoundError):  # nothing was written: but one file's arrays were asked for, not all
+        qx.checkpoints.shards.opened(folder / index).write(tmp_path / "none", held)
+    assert sizes == [len(names) for names in qx.checkpoints.shards.opened(folder / index).names.values()][:1]
+
+
+def test_shards_that_are_missing_or_are_others_are_refused(sharded):
+    folder, stored, where = sharded
+    network, index = llama.at(**KINDS["llama"][2]), folder / "model.safetensors.index.json"
+    load = lambda: qx.checkpoints.load(folder, LLAMA, network)
+    data = json.loads(index.read_text())
+    second = folder / sorted(set(where.values()))[1]
+    second.rename(folder / "elsewhere")
+    with pytest.raises(
+        ParameterError, match=r"names 2 shards, and .* has no model-00002-of-00002.safetensors: without it"
+    ):
+        load()
+    (folder / "elsewhere").rename(second)
+    for change, said in (
+        ({"model.norm.weight": sorted(set(where.values()))[1]}, "says that 'model.norm.weight' is in model-00002"),
+        ({"model.norm.weight": "../other.safetensors"}, "names '../other.safetensors', which is no file beside it"),
+    ):
+        index.write_text(json.dumps({"weight_map": where | change}))
+        with pytest.raises(ParameterError, match=said):
+            load()
+    index.write_text("{}")
+    with pytest.raises(ParameterError, match="is no index of shards: it needs a 'weight_map'"):
+        load()
+    index.unlink()
+    with pytest.raises(ParameterError, match=r"holds 2 safetensors files and no index: .*Name the one"):
+        load()
+    index.write_text(json.dumps(data))
+    one = folder / "one.safetensors"
+    safetensors.numpy.save_file(stored, one)
+    with pytest.raises(ParameterError, match="an index needs like=, a checkpoint of several files"):
+        qx.checkpoints.save(index, load(), LLAMA, network, like=one)
 
 
 def test_what_does_not_fit_is_refused_by_name(tmp_path):

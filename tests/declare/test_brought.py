@@ -397,3 +397,93 @@ def test_channels_of_grouped_convolutions_are_one_axis():
     found = qx.derive(net, progress=lambda line: None)
     assert [s.group.dimension(net.own) for s in found] == [4, 4]
     assert found.audit().complete
+
+
+@pytest.mark.slow
+def test_a_function_that_runs_in_single_precision_alone_is_read_by_its_steps_there(derived):
+    def recurrent(p, xs):
+        """A cell whose state begins in a type of its own, as those of linen do, and a constant of that type."""
+
+        def step(h, x):
+            drawn = jax.random.uniform(jax.random.key(1), (), jnp.float32)
+            return jnp.tanh(p["U"] @ h + p["W"] @ x) * jnp.float32(1e-5) + 0 * drawn, None
+
+        return p["V"] @ jax.lax.scan(step, jnp.zeros(3, jnp.float32), xs)[0]
+
+    params = {"U": jnp.ones((3, 3)), "W": jnp.ones((3, 2)), "V": jnp.ones((2, 3))}
+    params = jax.tree.map(lambda w: w.astype(jnp.float32), params)
+    model = qx.from_function(recurrent, params, jnp.ones((4, 2), jnp.float32))
+    traced = str(model.trace({**model.own}).jaxpr)
+    assert "1e-05" in traced
+    assert "f32[3]" not in traced  # the bits that were drawn are those of single precision
+    permute = {"U": "g @ U @ g.T", "W": "g @ W", "V": "V @ g.T"}
+    assert qx.verify(model, qx.Symmetry("units", qx.Permutation("h0"), permute))
+    assert qx.verify(model, qx.Symmetry("half", qx.Permutation("h0"), permute | {"W": "W"})).status == "refuted"
+    with pytest.raises(qx.ArchitectureError, match="raised TypeError while it was traced"):
+        qx.from_function(lambda p, x: jax.lax.scan(lambda h, x: ((h, h), None), x, x)[0] * p, jnp.ones(2), jnp.ones(2))
+
+
+def test_tokens_that_are_looked_up_one_by_one_are_below_the_length_of_their_table():
+    """As an Equinox embedding under `vmap` does it: a gather that begins at the token, and at zero."""
+    looked = lambda p, t: jnp.tanh(jax.vmap(lambda each: p["E"][each])(t)) @ p["V"]
+    model = qx.from_function(looked, {"E": jnp.ones((7, 4)), "V": jnp.ones((4, 2))}, jnp.array([1, 6]))
+    assert "t: t (tokens below h0)" in model.describe()
+
+
+# --- axes that are sums
+
+
+@pytest.mark.slow
+def test_what_is_joined_is_a_sum_of_axes_and_what_is_cut_unequally_too(derived):
+    def dense(p, x):
+        """Every layer reads all before it."""
+        a = jax.nn.relu(p["A"] @ x)
+        b = jax.nn.relu(p["B"] @ jnp.concatenate([x, a]))
+        return p["C"] @ jnp.concatenate([jnp.concatenate([x, a]), b])
+
+    params = {"A": jnp.ones((4, 2)), "B": jnp.ones((3, 6)), "C": jnp.ones((2, 9))}
+    model = qx.from_function(dense, params, jnp.ones(2)).renamed(h0="a", h1="b")
+    shown = model.describe()
+    assert "B: b x+a" in shown
+    assert "C: y x+a+b" in shown
+    assert "no other" not in shown
+    found = derived(model)
+    assert {str(s.group): found.certificate(s.name).scope for s in found} == {
+        "R+^a": "every width",
+        "R+^b": "every width",
+    }
+    params = jax.tree.map(lambda w: w + jax.random.normal(KEY, w.shape), params)
+    space = qx.quotient(model, found.families, metric="invariant")
+    moved = space.act(params, space.random_element(KEY))
+    np.testing.assert_allclose(dense(moved, jnp.arange(2.0)), dense(params, jnp.arange(2.0)), rtol=1e-9)
+
+
+def test_sums_are_those_of_axes_that_there_are():
+    size = 6
+
+    def cut(p, x):
+        """The second part of a fused array is read by a matrix; where it is cut is a number."""
+        first, second = jnp.split(p["W"] @ x, [2])
+        return first.sum() * jnp.tanh(p["V"] @ second)
+
+    def positions(p, x):
+        """A class token before the sequence, and a table of positions for both."""
+        return jnp.tanh(jnp.concatenate([p["token"], x @ p["W"]]) + p["table"]) @ p["head"]
+
+    def turned(p, x):
+        """Halves that change places, beside tables that are put together: an axis and no sum."""
+        q, table = x @ p["W"], jnp.concatenate([jnp.arange(2.0), jnp.arange(2.0)])
+        return q * jnp.cos(table) + jnp.concatenate([-q[..., 2:], q[..., :2]], -1) * jnp.sin(table)
+
+    shown = qx.from_function(cut, {"W": jnp.ones((2 + size, 2)), "V": jnp.ones((4, size))}, jnp.ones(2)).describe()
+    assert "W: h1+h0 x" in shown
+    assert "V: y h0" in shown
+    assert "h1: at another size it cannot be traced" in shown
+    params = {
+        "token": jnp.ones((1, 4)),
+        "W": jnp.ones((3, 4)),
+        "table": jnp.ones((1 + size, 4)),
+        "head": jnp.ones((4, 2)),
+    }
+    assert "table: 1+x0 h0" in qx.from_function(positions, params, jnp.ones((size, 3))).describe()
+    assert "W: x y\n" in qx.from_function(turned, {"W": jnp.ones((3, 4))}, jnp.ones(3)).describe()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import quotax as qx
 from quotax import catalogue
+from quotax.derive.candidates import polynomial_fields
 from quotax.derive.points.float_model import FloatModel
 from quotax.derive.points.vector_fields import dimensions, fields_at
 
@@ -167,3 +168,12 @@ def test_rotations_seen_through_gains_are_found():
     found = qx.derive(model, progress=lambda line: None)
     assert sorted(str(s.group) for s in found) == ["O(h)", "R*^h", "R+"]
     assert found.audit(x=4, h=3, y=3).complete
+
+
+def test_sizes_that_are_numbers_may_occur_twice():
+    """Biases `(1, 1)` beside kernels `(1, h, 1)`, as convolutions to one channel have them."""
+    model = qx.architecture(params={"K": "1 h 1", "b": "1 1"}, inputs={"x": "h"})(
+        lambda p, x: p["K"][:, :, 0] @ x + p["b"][0]
+    )
+    added = polynomial_fields.bases(model.trace({"h": 2}), "affine")["axes"]
+    assert any(getattr(piece, "order", None) == (0, 2) for _, piece in added.pieces)

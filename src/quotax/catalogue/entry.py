@@ -40,7 +40,8 @@ class CatalogueEntry(Result):
         discrete: permutations and sign flips that no continuous family contains.
         orbit: the dimension of a generic orbit, in the axis names, by hand.
         flat: at two assignments of sizes or more, the corank of a float64 Jacobian of all outputs.
-        realistic: sizes at which one would measure.
+        modest: sizes at which the command line measures when none are given: some hundreds or thousands of parameters.
+        realistic: sizes of networks that are used, mostly tens or hundreds of thousands of parameters.
         reference: where the architecture, or what is said of it here, was published.
         surplus: why more is flat than the families explain, where that is so.
         fields: what the flat directions are that belong to no family with a finite action, where there are any.
@@ -53,6 +54,7 @@ class CatalogueEntry(Result):
     discrete: tuple[Fact, ...]
     orbit: str
     flat: tuple[tuple[Sizes, int], ...]
+    modest: Sizes
     realistic: Sizes
     reference: str
     surplus: str = ""

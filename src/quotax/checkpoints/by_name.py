@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from quotax.checkpoints.layout import SizedNetwork
+from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
 
 _SHOWN = 6
@@ -24,24 +26,25 @@ class ByName:
     def read(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, Any]:
         """The parameters of a network, as a tree; refused by name where they do not fit."""
         kept = self._kept(stored, network)
+        arrays = {spec.name: np.asarray(stored[kept[spec.name]]) for spec in network.architecture.arrays}
         for spec in network.architecture.arrays:
-            shape, needed = np.shape(stored[kept[spec.name]]), spec.shape(network.sizes)
+            shape, needed = arrays[spec.name].shape, spec.shape(network.sizes)
             if shape != needed:
                 at = ", ".join(f"{axis}={network.sizes[axis]}" for axis in spec.axis_names) or "fixed sizes"
                 raise ParameterError(
                     f"`checkpoints`: {kept[spec.name]!r} has shape {shape}, but the axes {spec.axes_text!r} at {at} "
                     f"give {needed}."
                 )
-        arrays = {spec.name: np.asarray(stored[kept[spec.name]]) for spec in network.architecture.arrays}
         return network.tree(network.taken_apart(arrays))
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, np.ndarray]:
+    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
         """The arrays under their names; where the file that is imitated has other types, in those."""
         given = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
         if not stored:
-            return {name: np.asarray(array) for name, array in given.items()}
+            return LazyArrays({name: functools.partial(np.asarray, array) for name, array in given.items()})
         kept = self._kept(stored, network)
-        return {kept[name]: np.asarray(array).astype(stored[kept[name]].dtype) for name, array in given.items()}
+        made = lambda key, array: lambda: np.asarray(array).astype(stored[key].dtype)
+        return LazyArrays({kept[name]: made(kept[name], array) for name, array in given.items()})
 
     def _kept(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, str]:
         """The name under which each array is stored."""

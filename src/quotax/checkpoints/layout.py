@@ -7,6 +7,7 @@ Nothing is computed, so that what is read and written back is bit for bit what i
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from quotax.artifacts import ArraySpec
+from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
 
 _LAYER = "{i}"
@@ -176,18 +178,24 @@ class Layout:
                 raise ParameterError(f"`checkpoints`: {copy!r} differs from {of!r}, which {self.name} ties it to.")
         return network.tree({name: arrays[name] for name in specs})
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, np.ndarray]:
-        """The stored arrays with these parameters in them, in the types they had; buffers stay as they are."""
+    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
+        """The stored arrays with these parameters in them, in the types they had; buffers stay as they are.
+
+        Each is made when it is asked for.
+        """
         given = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
         flat = network.taken_apart(given)
         specs = {spec.name: spec for spec in network.architecture.params}
-        out = {key: np.asarray(array) for key, array in stored.items()}
         applied = self._applied(stored, network)
         self._check_whole(stored, {key for key, _, _ in applied})
-        for key, rule, sizes in applied:
+
+        def made(key: str, rule: Rule, sizes: Mapping[str, int]) -> np.ndarray:
             arrays = [np.asarray(flat[name]).reshape(specs[name].split_shape(network.sizes)) for name in rule.params]
-            out[key] = np.ascontiguousarray(rule.written(arrays, sizes).astype(out[key].dtype))
-        return out | {copy: out[of] for copy, of in self._copies(stored)}
+            return np.ascontiguousarray(rule.written(arrays, sizes).astype(np.asarray(stored[key]).dtype))
+
+        out = {key: lambda key=key: np.asarray(stored[key]) for key in stored}
+        out |= {key: functools.partial(made, key, rule, sizes) for key, rule, sizes in applied}
+        return LazyArrays(out | {copy: out[of] for copy, of in self._copies(stored)})
 
     def _found(self, stored: Mapping[str, Any], name: str) -> str | None:
         return next((prefix + name for prefix in (*self.prefixes, "") if prefix + name in stored), None)

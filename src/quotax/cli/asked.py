@@ -78,7 +78,7 @@ def asked(name: str) -> Asked:
         raise Misuse(
             f"model {name!r}: {bare(error).replace('`qx.catalogue.names()`', '`quotax list`')} {_KINDS}"
         ) from None
-    return Asked(name, entry.architecture, (), dict(entry.realistic), dict(entry.flat[0][0]))
+    return Asked(name, entry.architecture, (), dict(entry.modest), dict(entry.flat[0][0]))
 
 
 def sizes_of(words: Sequence[str]) -> dict[str, int]:

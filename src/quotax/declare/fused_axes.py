@@ -52,6 +52,11 @@ class DeclaredArray:
         return tuple(dict.fromkeys(axis for spec in self.parts for axis in spec.axis_names))
 
     @property
+    def axes(self) -> tuple[tuple[Factor, ...], ...]:
+        """The factors of each axis as it is declared, a sum among them."""
+        return tuple(_Reader(token, self.axes_text, self.name).axis() for token in self.axes_text.split())
+
+    @property
     def kernel(self) -> bool:
         """Whether its last axis has a fixed size, as that of a convolution's kernel has."""
         return bool(self.parts[0].axes) and all(isinstance(f, int) for f in self.parts[0].axes[-1])

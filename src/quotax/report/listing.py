@@ -10,20 +10,23 @@ from quotax import catalogue, derive
 _WIDTHS = 34, 11, 24, 9, 9
 
 
-def listing(names: Sequence[str] = (), *, facts: bool = False, show: Callable[[str], None] = print) -> None:
+def listing(
+    names: Sequence[str] = (), *, facts: bool = False, measured: bool = False, show: Callable[[str], None] = print
+) -> None:
     """Show every entry, or those named (a file's name stands for all of its entries), each row as it is ready.
 
-    With `facts` each is derived: parameters, flat directions and surplus are those of the audits at its two sizes.
+    With `facts` each is derived: parameters, flat directions and surplus are those of the audits at its two sizes. With
+    `measured` its network of realistic size is divided by what was derived, and measured.
     """
     chosen = entries(names)
-    if not facts:
+    if not (facts or measured):
         show(f"{'architecture':34}  {'orbit':36}  reference")
         for name, entry in chosen.items():
             show(f"{name:34}  {entry.orbit:36}  {entry.reference}")
         return
     show(_row("architecture", "parameters", "orbit", "flat", "surplus") + "  seconds  scope")
     for name in chosen:
-        for line in _derived(name):
+        for line in _derived(name, measured):
             show(line)
 
 
@@ -38,7 +41,7 @@ def _chosen(names: Sequence[str]) -> Iterator[str]:
         yield from variants or [name]
 
 
-def _derived(name: str) -> Iterator[str]:
+def _derived(name: str, measured: bool) -> Iterator[str]:
     """A row, and a line for each family."""
     entry = catalogue.load(name)
     start = time.perf_counter()
@@ -55,6 +58,10 @@ def _derived(name: str) -> Iterator[str]:
         yield f"    {'fields':20}  {entry.fields or f'{len(family.fields)} without a finite action'}"
     if entry.surplus:
         yield f"    {'surplus':20}  {entry.surplus}"
+    if measured:
+        from quotax.report.realistic import realistic
+
+        yield f"    {'realistic':20}  {realistic(entry, found)}"
 
 
 def _row(*cells: str) -> str:

@@ -26,7 +26,8 @@ ENTRIES = {
         discrete=(),
         orbit="r**2",
         flat=(({"x": 5, "r": 2, "y": 4}, 4), ({"x": 4, "r": 3, "y": 5}, 9)),
-        realistic={"x": 64, "r": 4, "y": 32},
+        modest={"x": 64, "r": 4, "y": 32},
+        realistic={"x": 768, "r": 16, "y": 768},
         reference="Liu et al. 2024, DoRA, arXiv:2402.09353",
     )
 }

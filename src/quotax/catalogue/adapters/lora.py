@@ -19,7 +19,8 @@ ENTRIES = {
         discrete=(),
         orbit="r**2",
         flat=(({"x": 5, "r": 2, "y": 4}, 4), ({"x": 4, "r": 3, "y": 5}, 9)),
-        realistic={"x": 64, "r": 4, "y": 32},
+        modest={"x": 64, "r": 4, "y": 32},
+        realistic={"x": 768, "r": 16, "y": 768},
         reference="Hu et al. 2021, LoRA, arXiv:2106.09685",
     )
 }

@@ -29,7 +29,8 @@ ENTRIES = {
             ({"d": 4, "kv": 2, "group": 2, "k": 2, "t": 5}, 16),
             ({"d": 5, "kv": 1, "group": 3, "k": 2, "t": 6}, 8),
         ),
-        realistic={"d": 32, "kv": 2, "group": 2, "k": 8},
+        modest={"d": 32, "kv": 2, "group": 2, "k": 8},
+        realistic={"d": 256, "kv": 4, "group": 2, "k": 32},
         reference="Ainslie et al. 2023, GQA, arXiv:2305.13245",
     )
 }

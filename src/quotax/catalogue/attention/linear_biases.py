@@ -32,7 +32,8 @@ ENTRIES = {
         discrete=(),
         orbit="head*k**2 + head*v**2",
         flat=(({"head": 2, "k": 2, "v": 2, "d": 4, "t": 5}, 16), ({"head": 2, "k": 3, "v": 2, "d": 5, "t": 6}, 26)),
-        realistic={"head": 4, "k": 8, "v": 8, "d": 32},
+        modest={"head": 4, "k": 8, "v": 8, "d": 32},
+        realistic={"head": 8, "k": 32, "v": 32, "d": 256},
         reference="Press, Smith and Lewis 2022, Train short, test long, arXiv:2108.12409",
     )
 }

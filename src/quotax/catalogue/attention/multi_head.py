@@ -41,7 +41,8 @@ ENTRIES = {
         discrete=(HEADS,),
         orbit="2*head*k**2",
         flat=(({"d": 4, "head": 2, "k": 2, "t": 5}, 16), ({"d": 5, "head": 3, "k": 2, "t": 4}, 24)),
-        realistic={"d": 32, "head": 4, "k": 8},
+        modest={"d": 32, "head": 4, "k": 8},
+        realistic={"d": 256, "head": 8, "k": 32},
         reference=REFERENCE,
     ),
     "biases": CatalogueEntry(
@@ -50,7 +51,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("head"), "Q K V O bQ bV"),),
         orbit="2*head*k**2 + 2*head*k",
         flat=(({"d": 4, "head": 2, "k": 2, "t": 5}, 24), ({"d": 5, "head": 3, "k": 2, "t": 4}, 36)),
-        realistic={"d": 32, "head": 4, "k": 8},
+        modest={"d": 32, "head": 4, "k": 8},
+        realistic={"d": 256, "head": 8, "k": 32},
         reference=REFERENCE,
     ),
 }

@@ -24,7 +24,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("head"), "Q O"),),
         orbit="2*k**2",
         flat=(({"d": 4, "head": 2, "k": 2, "t": 5}, 8), ({"d": 5, "head": 2, "k": 3, "t": 4}, 18)),
-        realistic={"d": 32, "head": 4, "k": 8},
+        modest={"d": 32, "head": 4, "k": 8},
+        realistic={"d": 256, "head": 8, "k": 32},
         reference="Shazeer 2019, Fast Transformer decoding, arXiv:1911.02150",
     )
 }

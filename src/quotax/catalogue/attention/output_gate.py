@@ -30,7 +30,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("head"), "Q K V S O"), Fact(qx.Permutation("v", each="head"), "V S O")),
         orbit="head*k**2 + head*v",
         flat=(({"head": 2, "k": 2, "v": 3, "d": 5, "t": 4}, 14), ({"head": 2, "k": 3, "v": 2, "d": 4, "t": 5}, 22)),
-        realistic={"head": 4, "k": 8, "v": 8, "d": 32},
+        modest={"head": 4, "k": 8, "v": 8, "d": 32},
+        realistic={"head": 8, "k": 32, "v": 32, "d": 256},
         reference="Qiu et al. 2025, Gated attention for large language models, arXiv:2505.06708",
     )
 }

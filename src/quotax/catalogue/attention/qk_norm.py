@@ -31,7 +31,8 @@ def qk_norm(eps: float) -> Any:
 FAMILIES = (Fact(qx.PairScaling("k", pairs="halves"), "gq gk"), Fact(qx.GL("v"), "V O"))
 FLIPS = (Fact(qx.SignFlip("k"), "Q gq"), Fact(qx.SignFlip("k"), "K gk"))
 SIZES = {"d": 6, "k": 4, "v": 2, "t": 5}, {"d": 5, "k": 2, "v": 3, "t": 6}
-REALISTIC = {"d": 32, "k": 8, "v": 8}
+MODEST = {"d": 32, "k": 8, "v": 8}
+REALISTIC = {"d": 256, "k": 64, "v": 64}
 REFERENCE = "Henry et al. 2020, arXiv:2010.04245; with rotary positions: Qwen3 technical report 2025, arXiv:2505.09388"
 
 ENTRIES = {
@@ -41,6 +42,7 @@ ENTRIES = {
         discrete=FLIPS,
         orbit="k/2 + v**2 + 2",
         flat=tuple(zip(SIZES, (8, 12), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),
@@ -50,6 +52,7 @@ ENTRIES = {
         discrete=FLIPS,
         orbit="k/2 + v**2",
         flat=tuple(zip(SIZES, (6, 10), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),

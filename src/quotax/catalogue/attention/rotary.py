@@ -34,7 +34,8 @@ def rotary_heads(p, x):
 
 
 ASSIGNED = (({"d": 6, "k": 4, "v": 2, "t": 5}, 8), ({"d": 5, "k": 2, "v": 3, "t": 6}, 11))
-REALISTIC = {"d": 32, "k": 8, "v": 8}
+MODEST = {"d": 32, "k": 8, "v": 8}
+REALISTIC = {"d": 256, "k": 64, "v": 64}
 VALUES = Fact(qx.GL("v"), "V O")
 REFERENCE = "Su et al. 2021, RoFormer, arXiv:2104.09864"
 LLAMA = "Touvron et al. 2023, LLaMA, arXiv:2302.13971"
@@ -46,6 +47,7 @@ ENTRIES = {
         discrete=(),
         orbit="k + v**2",
         flat=ASSIGNED,
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),
@@ -55,6 +57,7 @@ ENTRIES = {
         discrete=(),
         orbit="k + v**2",
         flat=ASSIGNED,
+        modest=MODEST,
         realistic=REALISTIC,
         reference=LLAMA,
     ),
@@ -67,7 +70,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("head"), "Q K V O"),),
         orbit="head*k + head*v**2",
         flat=(({"head": 2, "k": 4, "v": 2, "d": 4, "t": 5}, 16), ({"head": 3, "k": 2, "v": 2, "d": 5, "t": 4}, 18)),
-        realistic={"head": 4, "k": 8, "v": 8, "d": 32},
+        modest={"head": 4, "k": 8, "v": 8, "d": 32},
+        realistic={"head": 8, "k": 32, "v": 32, "d": 256},
         reference=LLAMA,
     ),
 }

@@ -37,7 +37,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("c"), "K L b"),),
         orbit="c",
         flat=(({"c": 3, "o": 2, "n": 7}, 3), ({"c": 2, "o": 3, "n": 8}, 2)),
-        realistic={"c": 16, "o": 4, "n": 32},
+        modest={"c": 16, "o": 4, "n": 32},
+        realistic={"c": 128, "o": 128, "n": 32},
         reference=REFERENCE,
     ),
     "linear": CatalogueEntry(
@@ -46,7 +47,8 @@ ENTRIES = {
         discrete=(),
         orbit="c**2",
         flat=(({"c": 2, "o": 2, "n": 7}, 4), ({"c": 2, "o": 3, "n": 8}, 4)),
-        realistic={"c": 8, "o": 16, "n": 32},
+        modest={"c": 8, "o": 16, "n": 32},
+        realistic={"c": 128, "o": 128, "n": 32},
         reference="Kohn et al. 2022, Geometry of linear convolutional networks, arXiv:2108.01538",
     ),
 }

@@ -27,7 +27,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("c"), "E D b P"), Fact(qx.SignFlip("c"), "E D")),
         orbit="2*c",
         flat=(({"c": 3, "i": 2, "o": 2, "n": 7}, 6), ({"c": 2, "i": 3, "o": 4, "n": 6}, 4)),
-        realistic={"c": 16, "i": 4, "o": 4, "n": 32},
+        modest={"c": 16, "i": 4, "o": 4, "n": 32},
+        realistic={"c": 384, "i": 128, "o": 128, "n": 32},
         reference="Howard et al. 2017, MobileNets, arXiv:1704.04861; Sandler et al. 2018, arXiv:1801.04381",
     )
 }

@@ -48,7 +48,8 @@ ENTRIES = {
         discrete=(CHANNELS, *SIGNS),
         orbit="h",
         flat=(({"c": 2, "h": 3, "n": 4, "l": 5}, 3), ({"c": 3, "h": 2, "n": 5, "l": 4}, 2)),
-        realistic={"c": 4, "h": 8, "n": 8, "l": 12},
+        modest={"c": 4, "h": 8, "n": 8, "l": 12},
+        realistic={"c": 64, "h": 128, "n": 8, "l": 12},
         reference=REFERENCE,
     ),
     "small": CatalogueEntry(
@@ -65,7 +66,8 @@ ENTRIES = {
             ({"c": 2, "h": 3, "i": 2, "y": 3, "n": 4, "l": 5}, 5),
             ({"c": 3, "h": 2, "i": 1, "y": 4, "n": 5, "l": 4}, 5),
         ),
-        realistic={"c": 4, "h": 8, "i": 2, "y": 4, "n": 8, "l": 12},
+        modest={"c": 4, "h": 8, "i": 2, "y": 4, "n": 8, "l": 12},
+        realistic={"c": 64, "h": 128, "i": 3, "y": 10, "n": 8, "l": 12},
         reference=REFERENCE,
     ),
 }

@@ -38,6 +38,7 @@ ENTRIES = {
         discrete=(),
         orbit="1",
         flat=(({"t": 4}, 1), ({"t": 5}, 1)),
+        modest={"t": 30},
         realistic={"t": 30},
         fields="k12 d/dk12 - k21 d/dk21 - k12 d/dk10 + k21 d/dk20",
         reference="Bellman and Astrom 1970, On structural identifiability",

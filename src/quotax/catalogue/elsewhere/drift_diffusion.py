@@ -28,7 +28,8 @@ ENTRIES = {
         discrete=(),
         orbit="1",
         flat=(({"x": 2}, 1), ({"x": 4}, 1)),
-        realistic={"x": 100},
+        modest={"x": 100},
+        realistic={"x": 1000},
         reference="Ratcliff 1978; Bogacz et al. 2006, The physics of optimal decision making",
     )
 }

@@ -39,7 +39,8 @@ ENTRIES = {
         discrete=(),
         orbit="h*(h - 1)/2",
         flat=(({"x": 4, "h": 2}, 1), ({"x": 5, "h": 3}, 3)),
-        realistic={"x": 64, "h": 8},
+        modest={"x": 64, "h": 8},
+        realistic={"x": 784, "h": 64},
         reference=REFERENCE,
     ),
     "tied_tanh": CatalogueEntry(
@@ -48,7 +49,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "W b"), Fact(qx.SignFlip("h"), "W b")),
         orbit="0",
         flat=(({"x": 4, "h": 2}, 0), ({"x": 5, "h": 3}, 0)),
-        realistic={"x": 64, "h": 8},
+        modest={"x": 64, "h": 8},
+        realistic={"x": 784, "h": 64},
         reference="Vincent et al. 2010, Stacked denoising autoencoders",
     ),
     "untied": CatalogueEntry(
@@ -57,7 +59,8 @@ ENTRIES = {
         discrete=(),
         orbit="h**2 + h",
         flat=(({"x": 4, "h": 2}, 6), ({"x": 5, "h": 3}, 12)),
-        realistic={"x": 64, "h": 8},
+        modest={"x": 64, "h": 8},
+        realistic={"x": 784, "h": 64},
         reference=REFERENCE,
     ),
 }

@@ -19,7 +19,8 @@ ENTRIES = {
         discrete=(),
         orbit="h**2 + k**2",
         flat=(({"x": 4, "h": 2, "k": 2, "y": 3}, 8), ({"x": 4, "h": 3, "k": 3, "y": 4}, 18)),
-        realistic={"x": 64, "h": 16, "k": 16, "y": 24},
+        modest={"x": 64, "h": 16, "k": 16, "y": 24},
+        realistic={"x": 256, "h": 128, "k": 128, "y": 128},
         reference="Saxe, McClelland and Ganguli 2014, arXiv:1312.6120; Trager, Kohn and Bruna 2020, arXiv:1910.01671",
     )
 }

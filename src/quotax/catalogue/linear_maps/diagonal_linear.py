@@ -33,7 +33,8 @@ ENTRIES = {
         discrete=(),
         orbit="x",
         flat=(({"x": 3}, 3), ({"x": 5}, 5)),
-        realistic={"x": 100},
+        modest={"x": 100},
+        realistic={"x": 10000},
         reference=REFERENCE,
     ),
     "squares": CatalogueEntry(
@@ -42,7 +43,8 @@ ENTRIES = {
         discrete=(Fact(qx.SignFlip("x"), "u"), Fact(qx.SignFlip("x"), "v")),
         orbit="x",
         flat=(({"x": 3}, 3), ({"x": 5}, 5)),
-        realistic={"x": 100},
+        modest={"x": 100},
+        realistic={"x": 10000},
         reference=REFERENCE,
     ),
 }

@@ -29,7 +29,8 @@ ENTRIES = {
         discrete=(),
         orbit="x",
         flat=(({"x": 3, "y": 3}, 3), ({"x": 4, "y": 2}, 4)),
-        realistic={"x": 64, "y": 10},
+        modest={"x": 64, "y": 10},
+        realistic={"x": 784, "y": 100},
         reference=REFERENCE,
     ),
     "biases": CatalogueEntry(
@@ -38,7 +39,8 @@ ENTRIES = {
         discrete=(),
         orbit="x + 1",
         flat=(({"x": 3, "y": 3}, 4), ({"x": 4, "y": 2}, 5)),
-        realistic={"x": 64, "y": 10},
+        modest={"x": 64, "y": 10},
+        realistic={"x": 784, "y": 100},
         reference=REFERENCE,
     ),
 }

@@ -47,7 +47,8 @@ ENTRIES = {
         discrete=(),
         orbit="2*h",
         flat=(({"x": 3, "h": 2, "n": 6}, 4), ({"x": 4, "h": 3, "n": 8}, 6)),
-        realistic={"x": 32, "h": 16, "n": 64},
+        modest={"x": 32, "h": 16, "n": 64},
+        realistic={"x": 784, "h": 256, "n": 64},
         reference=REFERENCE,
     ),
     "eps": CatalogueEntry(
@@ -56,7 +57,8 @@ ENTRIES = {
         discrete=(),
         orbit="h",
         flat=(({"x": 3, "h": 2, "n": 6}, 2), ({"x": 4, "h": 3, "n": 8}, 3)),
-        realistic={"x": 32, "h": 16, "n": 64},
+        modest={"x": 32, "h": 16, "n": 64},
+        realistic={"x": 784, "h": 256, "n": 64},
         reference=REFERENCE,
     ),
     "in_use": CatalogueEntry(
@@ -65,7 +67,8 @@ ENTRIES = {
         discrete=(),
         orbit="c",
         flat=(({"c": 3, "x": 2, "y": 2}, 3), ({"c": 2, "x": 3, "y": 4}, 2)),
-        realistic={"c": 16, "x": 32, "y": 10},
+        modest={"c": 16, "x": 32, "y": 10},
+        realistic={"c": 256, "x": 784, "y": 10},
         reference=REFERENCE,
     ),
 }

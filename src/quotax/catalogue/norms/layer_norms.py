@@ -56,7 +56,8 @@ ENTRIES = {
         discrete=(),
         orbit="x + 2",
         flat=(({"x": 3, "h": 4}, 5), ({"x": 2, "h": 5}, 4)),
-        realistic={"x": 32, "h": 16},
+        modest={"x": 32, "h": 16},
+        realistic={"x": 784, "h": 256},
         reference=REFERENCE,
     ),
     "eps": CatalogueEntry(
@@ -65,7 +66,8 @@ ENTRIES = {
         discrete=(),
         orbit="x + 1",
         flat=(({"x": 3, "h": 4}, 4), ({"x": 2, "h": 5}, 3)),
-        realistic={"x": 32, "h": 16},
+        modest={"x": 32, "h": 16},
+        realistic={"x": 784, "h": 256},
         reference=REFERENCE,
     ),
     "read": CatalogueEntry(
@@ -79,7 +81,8 @@ ENTRIES = {
         discrete=(),
         orbit="x + 1 + y + (h - 1)*(h - 2)/2",
         flat=(({"x": 3, "h": 4, "y": 2}, 9), ({"x": 2, "h": 3, "y": 4}, 8)),
-        realistic={"x": 32, "h": 16, "y": 10},
+        modest={"x": 32, "h": 16, "y": 10},
+        realistic={"x": 784, "h": 256, "y": 10},
         reference="Ashkboos et al. 2024, SliceGPT, arXiv:2401.15024",
     ),
     "variance": CatalogueEntry(
@@ -88,7 +91,8 @@ ENTRIES = {
         discrete=UNITS,
         orbit="x + 1",
         flat=(({"x": 3, "h": 4, "y": 2}, 4), ({"x": 2, "h": 5, "y": 3}, 3)),
-        realistic={"x": 32, "h": 16, "y": 10},
+        modest={"x": 32, "h": 16, "y": 10},
+        realistic={"x": 784, "h": 256, "y": 10},
         reference=REFERENCE,
     ),
     "deviation": CatalogueEntry(
@@ -97,7 +101,8 @@ ENTRIES = {
         discrete=UNITS,
         orbit="x + 2",
         flat=(({"x": 3, "h": 4, "y": 2}, 5), ({"x": 2, "h": 5, "y": 3}, 4)),
-        realistic={"x": 32, "h": 16, "y": 10},
+        modest={"x": 32, "h": 16, "y": 10},
+        realistic={"x": 784, "h": 256, "y": 10},
         reference=REFERENCE,
     ),
 }

@@ -67,7 +67,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("f"), "U u D"), Fact(qx.Permutation("d"), "R r g1 b1 U D e g2 b2 H")),
         orbit="x + f + 2 + 4*d + (d - 1)*(d - 2)/2 + f + y",
         flat=(({"t": 3, "x": 5, "d": 4, "f": 3, "y": 6}, 38), ({"t": 4, "x": 5, "d": 3, "f": 4, "y": 6}, 34)),
-        realistic={"x": 32, "d": 16, "f": 32, "y": 10},
+        modest={"x": 32, "d": 16, "f": 32, "y": 10},
+        realistic={"x": 784, "d": 256, "f": 512, "y": 10},
         reference=REFERENCE,
     ),
     "rms": CatalogueEntry(
@@ -88,7 +89,8 @@ ENTRIES = {
             ({"x": 5, "d": 4, "f": 3, "y": 6, "t": 7}, 18),
             ({"x": 4, "d": 3, "f": 5, "y": 6, "t": 8}, 12),
         ),
-        realistic={"x": 32, "d": 16, "f": 32, "y": 10},
+        modest={"x": 32, "d": 16, "f": 32, "y": 10},
+        realistic={"x": 784, "d": 256, "f": 512, "y": 10},
         reference=REFERENCE,
     ),
 }

@@ -37,7 +37,8 @@ def cast(p, x):
 
 TURN, SCALE = Fact(qx.O("h"), "A W"), Fact(qx.PositiveScalar(), "W")
 ASSIGNED = {"x": 5, "h": 3, "y": 4}, {"x": 4, "h": 4, "y": 5}
-REALISTIC = {"x": 32, "h": 8, "y": 10}
+MODEST = {"x": 32, "h": 8, "y": 10}
+REALISTIC = {"x": 784, "h": 256, "y": 10}
 REFERENCE = "Zhang and Sennrich 2019, arXiv:1910.07467; rotations: Ashkboos et al. 2024, SliceGPT, arXiv:2401.15024"
 
 ENTRIES = {
@@ -47,6 +48,7 @@ ENTRIES = {
         discrete=(),
         orbit="1 + h*(h - 1)/2",
         flat=tuple(zip(ASSIGNED, (4, 7), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),
@@ -56,6 +58,7 @@ ENTRIES = {
         discrete=(),
         orbit="h*(h - 1)/2",
         flat=tuple(zip(ASSIGNED, (3, 6), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),
@@ -65,6 +68,7 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "A W g"),),
         orbit="h + h*(h - 1)/2",
         flat=tuple(zip(ASSIGNED, (6, 10), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),
@@ -74,6 +78,7 @@ ENTRIES = {
         discrete=(),
         orbit="1 + h*(h - 1)/2",
         flat=tuple(zip(ASSIGNED, (4, 7), strict=True)),
+        modest=MODEST,
         realistic=REALISTIC,
         reference=REFERENCE,
     ),

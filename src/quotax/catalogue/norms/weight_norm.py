@@ -27,7 +27,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "V g b A"), Fact(qx.SignFlip("h"), "V g")),
         orbit="2*h",
         flat=(({"x": 3, "h": 4, "y": 2}, 8), ({"x": 4, "h": 3, "y": 3}, 6)),
-        realistic={"x": 32, "h": 16, "y": 10},
+        modest={"x": 32, "h": 16, "y": 10},
+        realistic={"x": 784, "h": 256, "y": 10},
         reference="Salimans and Kingma 2016, Weight normalization, arXiv:1602.07868",
     )
 }

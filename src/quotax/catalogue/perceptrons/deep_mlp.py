@@ -26,7 +26,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "W1 b1 W2"), Fact(qx.Permutation("k"), "W2 b2 W3")),
         orbit="h + k",
         flat=(({"x": 3, "h": 4, "k": 3, "y": 2}, 7), ({"x": 4, "h": 3, "k": 5, "y": 4}, 8)),
-        realistic={"x": 64, "h": 32, "k": 32, "y": 10},
+        modest={"x": 64, "h": 32, "k": 32, "y": 10},
+        realistic={"x": 784, "h": 256, "k": 256, "y": 10},
         reference="Phuong and Lampert 2020, Functional vs. parametric equivalence of ReLU networks",
     )
 }

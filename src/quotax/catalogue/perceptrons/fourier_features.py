@@ -26,7 +26,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "B C S"), Fact(qx.SignFlip("h"), "B S")),
         orbit="0",
         flat=(({"x": 3, "h": 2, "y": 2}, 0), ({"x": 2, "h": 4, "y": 3}, 0)),
-        realistic={"x": 4, "h": 32, "y": 3},
+        modest={"x": 4, "h": 32, "y": 3},
+        realistic={"x": 16, "h": 4096, "y": 10},
         reference="Rahimi and Recht 2007; Tancik et al. 2020, arXiv:2006.10739",
     )
 }

@@ -37,7 +37,8 @@ def entry(gate: str) -> CatalogueEntry:
         discrete=(Fact(qx.Permutation("h"), "W V O"),),
         orbit="h" if own is None else "2*h",
         flat=(({"x": 5, "h": 2, "y": 3}, 2 * copies), ({"x": 6, "h": 3, "y": 4}, 3 * copies)),
-        realistic={"x": 64, "h": 32, "y": 10},
+        modest={"x": 64, "h": 32, "y": 10},
+        realistic={"x": 256, "h": 512, "y": 10},
         reference="Shazeer 2020, GLU variants improve Transformer, arXiv:2002.05202",
     )
 

@@ -30,7 +30,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "W b A"), Fact(qx.Permutation("p", each="h"), "W b")),
         orbit="2*h + Max(h - y, 0)*x",
         flat=(({"x": 3, "h": 2, "y": 3, "p": 3}, 4), ({"x": 2, "h": 4, "y": 2, "p": 3}, 12)),
-        realistic={"x": 32, "h": 10, "y": 10, "p": 3},
+        modest={"x": 32, "h": 10, "y": 10, "p": 3},
+        realistic={"x": 784, "h": 64, "y": 10, "p": 5},
         reference="Goodfellow et al. 2013, Maxout networks, arXiv:1302.4389",
     )
 }

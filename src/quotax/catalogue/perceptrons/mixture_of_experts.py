@@ -38,7 +38,8 @@ def entry(model, reference):
         discrete=(Fact(qx.Permutation("e"), "G W1 W2"), Fact(qx.Permutation("h", each="e"), "W1 W2")),
         orbit="x + e*h",
         flat=(({"e": 2, "h": 3, "x": 3, "y": 2}, 9), ({"e": 3, "h": 2, "x": 2, "y": 4}, 8)),
-        realistic={"e": 4, "h": 16, "x": 16, "y": 4},
+        modest={"e": 4, "h": 16, "x": 16, "y": 4},
+        realistic={"e": 8, "h": 128, "x": 128, "y": 64},
         reference=reference,
     )
 

@@ -79,7 +79,8 @@ def entry(activation: str, biases: bool) -> CatalogueEntry:
         discrete=(units, *flips),
         orbit="h" if families else "0",
         flat=tuple((sizes, sizes["h"] if families else 0) for sizes in assigned),
-        realistic={"x": 64, "h": 32, "y": 10},
+        modest={"x": 64, "h": 32, "y": 10},
+        realistic={"x": 784, "h": 256, "y": 10},
         reference=REFERENCE.get(activation, ELSE),
     )
 

@@ -25,7 +25,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "c w A"),),
         orbit="0",
         flat=(({"x": 3, "h": 2, "y": 2}, 0), ({"x": 2, "h": 4, "y": 3}, 0)),
-        realistic={"x": 4, "h": 32, "y": 3},
+        modest={"x": 4, "h": 32, "y": 3},
+        realistic={"x": 64, "h": 1024, "y": 10},
         reference="Broomhead and Lowe 1988; Kurkova and Neruda 1994, Uniqueness of functional representations by "
         "Gaussian basis function networks",
     )

@@ -38,7 +38,8 @@ ENTRIES = {
         ),
         orbit="0",
         flat=(({"h": 2, "x": 3, "y": 4, "t": 5}, 0), ({"h": 3, "x": 2, "y": 5, "t": 4}, 0)),
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 128, "y": 10},
         reference="Cho et al. 2014, arXiv:1406.1078",
     )
 }

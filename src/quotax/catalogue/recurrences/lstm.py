@@ -62,7 +62,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), f"{ARRAYS} C"), FLIPPED),
         orbit="0",
         flat=FLAT,
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 128, "y": 10},
         reference=REFERENCE,
     ),
     "out_bias": CatalogueEntry(
@@ -71,7 +72,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), f"{ARRAYS} C"), FLIPPED),
         orbit="0",
         flat=FLAT,
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 128, "y": 10},
         reference=REFERENCE,
     ),
     "fused": CatalogueEntry(
@@ -83,7 +85,8 @@ ENTRIES = {
         ),
         orbit="0",
         flat=FLAT,
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 128, "y": 10},
         reference=REFERENCE,
     ),
 }

@@ -29,7 +29,8 @@ def recurrent(activation: Any) -> Any:
 
 
 SIZES = {"x": 3, "h": 3, "y": 2, "t": 5}, {"x": 2, "h": 4, "y": 3, "t": 6}
-REALISTIC = {"x": 8, "h": 32, "y": 4}
+MODEST = {"x": 8, "h": 32, "y": 4}
+REALISTIC = {"x": 64, "h": 256, "y": 10}
 UNITS = Fact(qx.Permutation("h"), "U R C")
 
 ENTRIES = {
@@ -39,6 +40,7 @@ ENTRIES = {
         discrete=(UNITS,),
         orbit="h",
         flat=tuple((sizes, sizes["h"]) for sizes in SIZES),
+        modest=MODEST,
         realistic=REALISTIC,
         reference="Neyshabur et al. 2016, Path-normalized optimization of recurrent neural networks, arXiv:1605.07154",
     ),
@@ -48,6 +50,7 @@ ENTRIES = {
         discrete=(UNITS, Fact(qx.SignFlip("h"), "U R C")),
         orbit="0",
         flat=tuple((sizes, 0) for sizes in SIZES),
+        modest=MODEST,
         realistic=REALISTIC,
         reference="Albertini and Sontag 1993, For neural networks, function determines form",
     ),

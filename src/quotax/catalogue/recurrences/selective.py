@@ -46,7 +46,8 @@ ENTRIES = {
             ({"c": 3, "n": 2, "x": 3, "y": 2, "t": 5}, 6),
             ({"c": 2, "n": 3, "x": 4, "y": 3, "t": 5}, 6),
         ),
-        realistic={"c": 8, "n": 4, "x": 8, "y": 4},
+        modest={"c": 8, "n": 4, "x": 8, "y": 4},
+        realistic={"c": 256, "n": 16, "x": 128, "y": 128},
         reference="Gu and Dao 2023, Mamba, arXiv:2312.00752",
     )
 }

@@ -43,7 +43,8 @@ ENTRIES = {
         discrete=(),
         orbit="h**2",
         flat=(({"x": 2, "h": 3, "y": 2, "t": 8}, 9), ({"x": 3, "h": 2, "y": 1, "t": 7}, 4)),
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 256, "y": 64},
         reference="Kalman 1963, Mathematical description of linear dynamical systems",
     ),
     "diagonal": CatalogueEntry(
@@ -52,7 +53,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "a B C"),),
         orbit="h",
         flat=(({"x": 2, "h": 3, "y": 2, "t": 8}, 3), ({"x": 3, "h": 2, "y": 1, "t": 7}, 2)),
-        realistic={"x": 8, "h": 16, "y": 4},
+        modest={"x": 8, "h": 16, "y": 4},
+        realistic={"x": 64, "h": 256, "y": 64},
         reference="Gupta, Gu and Berant 2022, Diagonal state spaces, arXiv:2203.14343",
     ),
 }

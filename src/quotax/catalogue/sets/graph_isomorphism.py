@@ -30,7 +30,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "W1 b1 W2"), Fact(qx.Permutation("k"), "W2 b2 R")),
         orbit="h + k",
         flat=(({"x": 3, "h": 4, "k": 3, "y": 2, "n": 4}, 7), ({"x": 4, "h": 3, "k": 2, "y": 3, "n": 4}, 5)),
-        realistic={"x": 8, "h": 16, "k": 8, "y": 4, "n": 6},
+        modest={"x": 8, "h": 16, "k": 8, "y": 4, "n": 6},
+        realistic={"x": 64, "h": 256, "k": 256, "y": 10, "n": 12},
         reference="Xu, Hu, Leskovec and Jegelka 2019, How powerful are graph neural networks?, arXiv:1810.00826",
     )
 }

@@ -23,7 +23,8 @@ ENTRIES = {
         discrete=(Fact(qx.Permutation("h"), "S N b R"),),
         orbit="h",
         flat=(({"x": 3, "h": 4, "y": 2, "n": 4}, 4), ({"x": 2, "h": 3, "y": 4, "n": 5}, 3)),
-        realistic={"x": 8, "h": 16, "y": 4, "n": 6},
+        modest={"x": 8, "h": 16, "y": 4, "n": 6},
+        realistic={"x": 64, "h": 256, "y": 10, "n": 12},
         reference="Hamilton, Ying and Leskovec 2017, Inductive learning on large graphs, arXiv:1706.02216",
     )
 }

@@ -62,7 +62,8 @@ ENTRIES = {
             ({"vocab": 7, "d": 4, "kv": 2, "r": 2, "k": 2, "v": 2, "f": 3}, 23),
             ({"vocab": 6, "d": 5, "kv": 1, "r": 2, "k": 4, "v": 2, "f": 4}, 22),
         ),
-        realistic={"vocab": 32, "d": 16, "kv": 2, "r": 2, "k": 4, "v": 4, "f": 32},
+        modest={"vocab": 32, "d": 16, "kv": 2, "r": 2, "k": 4, "v": 4, "f": 32},
+        realistic={"vocab": 1024, "d": 128, "kv": 2, "r": 2, "k": 32, "v": 32, "f": 512},
         reference="Gemma team 2024, Gemma 2, arXiv:2408.00118",
     )
 }

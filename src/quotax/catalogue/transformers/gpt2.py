@@ -37,7 +37,8 @@ ENTRIES = {
             ({"vocab": 7, "t": 3, "d": 4, "head": 2, "k": 2, "f": 3}, 67),
             ({"vocab": 6, "t": 4, "d": 5, "head": 1, "k": 2, "f": 4}, 54),
         ),
-        realistic={"vocab": 32, "t": 8, "d": 16, "head": 2, "k": 8, "f": 32},
+        modest={"vocab": 32, "t": 8, "d": 16, "head": 2, "k": 8, "f": 32},
+        realistic={"vocab": 1024, "t": 32, "d": 128, "head": 4, "k": 32, "f": 512},
         reference="Radford et al. 2019, Language models are unsupervised multitask learners",
     )
 }

@@ -79,7 +79,8 @@ ENTRIES = {
             ({"vocab": 7, "d": 4, "head": 2, "k": 2, "f": 3}, 33),
             ({"vocab": 6, "d": 5, "head": 1, "k": 4, "f": 4}, 49),
         ),
-        realistic={"vocab": 32, "d": 16, "head": 2, "k": 8, "f": 32},
+        modest={"vocab": 32, "d": 16, "head": 2, "k": 8, "f": 32},
+        realistic={"vocab": 1024, "d": 128, "head": 4, "k": 32, "f": 384},
         reference="Touvron et al. 2023, LLaMA, arXiv:2302.13971",
     )
 }

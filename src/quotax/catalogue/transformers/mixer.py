@@ -61,7 +61,8 @@ ENTRIES = {
             ({"x": 5, "d": 3, "s": 2, "t": 4, "f": 4, "y": 6}, 39),
             ({"x": 4, "d": 4, "s": 3, "t": 5, "f": 2, "y": 3}, 36),
         ),
-        realistic={"x": 12, "d": 16, "s": 8, "t": 9, "f": 32, "y": 10},
+        modest={"x": 12, "d": 16, "s": 8, "t": 9, "f": 32, "y": 10},
+        realistic={"x": 48, "d": 128, "s": 64, "t": 64, "f": 512, "y": 10},
         surplus="s1 + c 1 with u1 - c U1 1, which the language of actions has no words for",
         reference="Tolstikhin et al. 2021, MLP-Mixer, arXiv:2105.01601",
     )

@@ -49,7 +49,8 @@ DISCRETE = (
     Fact(qx.Permutation("head"), "block0/Q block0/K block0/V block0/O"),
     Fact(qx.Permutation("f"), "block0/W1 block0/W2"),
 )
-REALISTIC = {"vocab": 32, "d": 16, "head": 2, "k": 8, "f": 32, "t": 12}
+MODEST = {"vocab": 32, "d": 16, "head": 2, "k": 8, "f": 32, "t": 12}
+REALISTIC = {"vocab": 1024, "d": 128, "head": 4, "k": 32, "f": 512, "t": 32}
 PER_HEAD = qx.Translation("k", each="head")
 
 ENTRIES = {
@@ -67,6 +68,7 @@ ENTRIES = {
             ({"vocab": 6, "d": 4, "head": 2, "k": 2, "t": 3, "f": 3}, 27),
             ({"vocab": 5, "d": 3, "head": 2, "k": 2, "t": 4, "f": 2}, 23),
         ),
+        modest=MODEST,
         realistic=REALISTIC,
         reference="Ashkboos et al. 2024, SliceGPT, arXiv:2401.15024",
     ),
@@ -90,6 +92,7 @@ ENTRIES = {
             ({"vocab": 6, "d": 4, "head": 2, "k": 2, "t": 3, "f": 3}, 60),
             ({"vocab": 5, "d": 5, "head": 2, "k": 2, "t": 4, "f": 2}, 61),
         ),
+        modest=MODEST,
         realistic=REALISTIC,
         reference="Xiong et al. 2020, On layer normalization in the Transformer architecture, arXiv:2002.04745",
     ),

@@ -64,7 +64,8 @@ ENTRIES = {
             ({"vocab": 7, "d": 4, "kv": 2, "r": 2, "k": 2, "v": 2, "f": 3}, 30),
             ({"vocab": 6, "d": 5, "kv": 1, "r": 2, "k": 2, "v": 3, "f": 4}, 39),
         ),
-        realistic={"vocab": 32, "d": 16, "kv": 2, "r": 2, "k": 4, "v": 4, "f": 32},
+        modest={"vocab": 32, "d": 16, "kv": 2, "r": 2, "k": 4, "v": 4, "f": 32},
+        realistic={"vocab": 1024, "d": 128, "kv": 2, "r": 2, "k": 32, "v": 32, "f": 384},
         reference="Qwen team 2025, Qwen3 technical report, arXiv:2505.09388",
     )
 }

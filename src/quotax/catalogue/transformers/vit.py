@@ -47,7 +47,8 @@ ENTRIES = {
             ({"x": 5, "t": 3, "d": 4, "head": 2, "k": 2, "f": 3, "y": 6}, 93),
             ({"x": 6, "t": 4, "d": 5, "head": 1, "k": 2, "f": 4, "y": 3}, 84),
         ),
-        realistic={"x": 12, "t": 9, "d": 16, "head": 2, "k": 8, "f": 32, "y": 10},
+        modest={"x": 12, "t": 9, "d": 16, "head": 2, "k": 8, "f": 32, "y": 10},
+        realistic={"x": 48, "t": 64, "d": 128, "head": 4, "k": 32, "f": 512, "y": 10},
         reference="Dosovitskiy et al. 2021, An image is worth 16x16 words, arXiv:2010.11929",
     )
 }

@@ -43,7 +43,7 @@ def sharpness(
     *words: Sizes,
     size: Size = (),
     params: Annotated[
-        str | None, Parameter(group=MEASURED, help="Weights: .safetensors, .npz, or an orbax directory.")
+        str | None, Parameter(group=MEASURED, help="Weights: .safetensors, .npz, a folder of shards, or of orbax.")
     ] = None,
     radius: Annotated[
         tuple[float, ...],

@@ -32,6 +32,9 @@ def list_(
     facts: Annotated[
         bool, Parameter(help="Derive each now: families, audits, scope, seconds.", show_default=False)
     ] = False,
+    measured: Annotated[
+        bool, Parameter(help="Divide and measure each at its realistic size, too.", show_default=False)
+    ] = False,
     show: Showing = SHOWING,
 ) -> int:
     """The catalogue of architectures, with the symmetries that each must have."""
@@ -39,13 +42,13 @@ def list_(
 
     if show.json:
         show.result(entries(names))
-    elif show.tables and not facts:
+    elif show.tables and not (facts or measured):
         rows = [(name, entry.orbit, entry.reference) for name, entry in entries(names).items()]
         show.table(("architecture", "orbit", "reference"), rows)
     else:
-        if facts:
+        if facts or measured:
             show.begin()
-        listing(names, facts=facts, show=lambda line: print(line, flush=True))
+        listing(names, facts=facts, measured=measured, show=lambda line: print(line, flush=True))
     return 0
 
 

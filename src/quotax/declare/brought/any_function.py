@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,8 +18,9 @@ from quotax.declare.brought.axes_of_a_trace import axes_of
 from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors
+from quotax.declare.brought.following import Dims, Followed, Unknown, factors, length, summed
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
+from quotax.declare.fused_axes import Sum
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
 from quotax.programs.jaxprs import bare, bodies, is_key
@@ -105,8 +108,9 @@ def installed(call: str, library: str) -> Any:
 
 def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
     """Which leaves of a tree are parameters, by a function of a leaf or a tree of truth values."""
-    alike = jax.tree.structure(trainable) == jax.tree.structure(tree)  # a module of truth values may be callable, too
-    if callable(trainable) and not alike:
+    structure = jax.tree.structure(trainable)
+    alike = structure == jax.tree.structure(tree)  # a module of truth values may be callable, too
+    if callable(trainable) and not (alike and structure != jax.tree.structure(0)):
         return lambda leaf: bool(trainable(leaf))
     try:
         flags = jax.tree.leaves(jax.tree.broadcast(trainable, tree, is_leaf=lambda leaf: leaf is None))
@@ -155,7 +159,7 @@ def brought(
     arrays = leaves.named(params)
     shapes: Shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
     origin = Origin(call, title, function, leaves, params, given)
-    here = _traced(origin, shapes, {})
+    origin, here = _in_some_precision(origin, shapes)
     dims = {name: [(Unknown(n),) for n in shape] for name, shape in shapes.items()}
     read: list[list[Dims]] = [[(Unknown(n),) for n in example.shape] for example in given.arrays]
     followed = Followed(here.jaxpr, [*dims.values(), *read])
@@ -163,7 +167,7 @@ def brought(
     if make is not None and factory is not None:
         names, defaults = keywords(call, make)
         fit = fitted(call, names, defaults, measure or functools.partial(_measured, leaves, factory), shapes)
-        origin = Origin(call, title, function, leaves, params, given, _built(call, leaves, factory, fit))
+        origin = dataclasses.replace(origin, built=_built(call, leaves, factory, fit))
     axes = axes_of(shapes, given.arrays, dims, read, followed, fit)
     for spec in axes.inputs:
         if spec.kind == "tokens" and spec.below is None:
@@ -180,11 +184,23 @@ def brought(
     return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
 
 
+def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:
+    """The trace in double precision; of a function that raises there and runs in single precision, by its steps."""
+    try:
+        return origin, _traced(origin, shapes, {})
+    except ArchitectureError as error:
+        single = dataclasses.replace(origin, single=True)
+        try:
+            return single, _traced(single, shapes, {})
+        except Exception:  # whatever the function raises there too
+            raise error from error.__cause__
+
+
 def _own_names(model: Brought, params: Any, leaves: Leaves, kept: Iterable[str]) -> dict[str, str]:
     """What the parameters' own arrays call an axis, where they agree and no two axes are called alike."""
     said: dict[str, set[str | None]] = {}
     whose = {id(array): name for name, array in leaves.named(params).items()}
-    specs = {spec.name: spec for spec in model._axes.params}
+    specs = {spec.name: spec for spec in model.arrays}
     for array, names in names_of_axes(params):
         spec = specs.get(whose.get(id(array), ""))
         for axis, name in zip(spec.axes if spec is not None else (), names, strict=False):
@@ -202,19 +218,23 @@ def taken_apart(model: Brought, sizes: Mapping[str, int]) -> None:
     `x.reshape(t, 2, -1)` accepts many lengths, and two of them in one dimension need not be heads times their width.
     """
     checked = model.check_sizes(sizes, required=model.axis_names, call=f"{model.name}.trace")
-    specs = (*model._axes.params, *model.inputs)
-    shapes = {spec.name: spec.shape(checked) for spec in model._axes.params}
+    specs = (*model.arrays, *model.inputs)
+    shapes = {array.name: array.shape(checked) for array in model.arrays}
     traced = _traced(model.origin, shapes, checked, [spec.shape(checked) for spec in model.inputs])
     dims = [[(Unknown(n),) for n in spec.shape(checked)] for spec in specs]
     Followed(traced.jaxpr, dims)
+    size = lambda product: math.prod(f if isinstance(f, int) else checked[f] for f in product)
     for spec, row in zip(specs, dims, strict=True):
-        for axis, dim in zip(spec.axes, row, strict=True):
-            expected = [f if isinstance(f, int) else checked[f] for f in axis]
-            found = [unknown.size for unknown in factors(dim)]
-            if len(axis) > 1 and len(found) > 1 and found != expected:
-                raise ArchitectureError(
-                    f"{spec.name!r} is taken apart as {'*'.join(map(str, found))}, not as {'*'.join(map(str, axis))}"
-                )
+        for axis, dim, text in zip(spec.axes, row, spec.axes_text.split(), strict=True):
+            sums = [f for f in axis if isinstance(f, Sum)]
+            if sums and len(axis) == 1:
+                expected, found = [size(term) for term in sums[0].terms], [length(term) for term in summed(dim)]
+            else:
+                expected = [sum(map(size, f.terms)) if isinstance(f, Sum) else size((f,)) for f in axis]
+                found = [unknown.size for unknown in factors(dim)]
+            if len(axis) + len(sums) > 1 and len(found) > 1 and found != expected:
+                joint = "+" if sums and len(axis) == 1 else "*"
+                raise ArchitectureError(f"{spec.name!r} is taken apart as {joint.join(map(str, found))}, not as {text}")
 
 
 def _traced(

@@ -10,14 +10,15 @@ from typing import Any
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.declare.brought.examples import Example
 from quotax.declare.brought.factories import Fit, Product
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors
+from quotax.declare.brought.following import Dims, Followed, Unknown, factors, summed
+from quotax.declare.fused_axes import DeclaredArray, declared_array
 
 
 @dataclass
 class Axes:
     """The parameters and inputs with axes, and the size of every axis."""
 
-    params: tuple[ArraySpec, ...]
+    params: tuple[DeclaredArray, ...]
     inputs: tuple[ArraySpec, ...]
     sizes: dict[str, int] = field(default_factory=dict)
     tied: dict[str, str] = field(default_factory=dict)
@@ -43,6 +44,43 @@ class _Names:
         found = [f for unknown in factors(dim) for f in self.of[unknown]]
         return tuple(found) or (1,)
 
+    def text(self, dim: Dims, sums: Mapping[Unknown, Sequence[Dims]]) -> str:
+        """The axis as a declaration writes it, with what is a sum in brackets where it has to be."""
+        roots = factors(dim)
+        words = []
+        for root in roots:
+            if root in sums:
+                terms = "+".join("*".join(map(str, self.axis(term))) for term in sums[root])
+                words.append(terms if len(roots) == 1 else f"({terms})")
+            else:
+                words += map(str, self.of[root])
+        return "*".join(words) or "1"
+
+
+def _sums(
+    dims: Mapping[str, Sequence[Dims]], read: Sequence[Sequence[Dims]], followed: Followed
+) -> dict[Unknown, list[Dims]]:
+    """The unknowns of parameters that are sums of others, with their terms.
+
+    A length of an input is what it is. So is what only meets the like of constants put together: a term has to be an
+    axis elsewhere.
+    """
+    inside = lambda terms: {unknown for term in terms for unknown in factors(term)}
+    rows = [factors(dim) for row in (*dims.values(), *read) for dim in row]
+    given = {unknown for row in read for dim in row for unknown in factors(dim)}
+    given |= inside(followed.looked_up.values())
+    roots = dict.fromkeys(unknown for row in dims.values() for dim in row for unknown in factors(dim))
+    out = {unknown: summed((unknown,)) for unknown in roots if unknown not in given and not unknown.number}
+    out = {unknown: terms for unknown, terms in out.items() if len(set(map(tuple, map(factors, terms)))) > 1}
+    named = {unknown for row in rows for unknown in row if unknown not in out}
+    factored = {unknown for terms in out.values() for unknown in inside(terms)}  # then it has a name of its own
+    beside = {unknown for row in rows if sum(each in out for each in row) > 1 for unknown in row}
+    return {
+        unknown: terms
+        for unknown, terms in out.items()
+        if inside(terms) & named and unknown not in factored | beside and not any(each.number for each in inside(terms))
+    }
+
 
 def axes_of(
     params: Mapping[str, tuple[int, ...]],
@@ -54,6 +92,8 @@ def axes_of(
 ) -> Axes:
     """Axes of the parameters (`dims` by name) and of the inputs (`read`)."""
     names = _Names(list(fit.own) if fit else [])
+    sums = {} if fit is not None else _sums(dims, read, followed)
+    plain = lambda dim: [u for root in factors(dim) for term in sums.get(root, [(root,)]) for u in factors(term)]
     for unknown in {u for row in (*dims.values(), *read) for dim in row for u in factors(dim) if u.number}:
         names.of[unknown] = (unknown.size,)
     fused: dict[tuple[str, int], tuple[AxisFactor, ...]] = {}
@@ -81,14 +121,14 @@ def axes_of(
             for part, unknown in enumerate(roots):
                 name = example.name + (str(place) if len(row) > 1 else "") + (f"_{part}" if len(roots) > 1 else "")
                 names.give(unknown, name)
-    own = {unknown for row in dims.values() for dim in row for unknown in factors(dim)}
-    ends = [unknown for row in followed.outputs for dim in row for unknown in factors(dim) if unknown in own]
+    own = {unknown for row in dims.values() for dim in row for unknown in plain(dim)}
+    ends = [unknown for row in followed.outputs for dim in row for unknown in plain(dim) if unknown in own]
     numbers = {
         unknown: None
         for name, row in dims.items()
         for place, dim in enumerate(row)
         if fit is None or not fit.products[name][place][1]
-        for unknown in factors(dim)
+        for unknown in plain(dim)
     }
     left = [unknown for unknown in (*composed, *numbers) if unknown not in names.of]
     ends = [unknown for unknown in dict.fromkeys(ends) if unknown in numbers and unknown in left]
@@ -97,18 +137,18 @@ def axes_of(
     for k, unknown in enumerate(unknown for unknown in left if unknown not in ends):
         names.give(unknown, f"h{k}")
 
-    def spec(name: str) -> ArraySpec:
-        axes: list[tuple[AxisFactor, ...]] = []
+    def spec(name: str) -> DeclaredArray:
+        axes: list[str] = []
         for place, size in enumerate(params[name]):
             roots = factors(dims[name][place])
             product = fit.products[name][place] if fit else None
             if (name, place) in fused:
-                axes.append(fused[name, place])
+                axes.append("*".join(map(str, fused[name, place])))
             elif product is not None and not all(root in names.of for root in roots):
-                axes.append(_plain(product) or (size,))
+                axes.append("*".join(map(str, _plain(product) or (size,))))
             else:
-                axes.append(names.axis(dims[name][place]))
-        return ArraySpec(name, tuple(axes))
+                axes.append(names.text(dims[name][place], sums))
+        return declared_array(name, " ".join(axes), f"{name!r}")
 
     specs = tuple(map(spec, params))
     given = []

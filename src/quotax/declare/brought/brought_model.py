@@ -22,10 +22,13 @@ from quotax.declare.architecture import Architecture
 from quotax.declare.brought.axes_of_a_trace import Axes
 from quotax.declare.brought.examples import Examples
 from quotax.declare.brought.leaves import Leaves, flattened, plain
-from quotax.declare.fused_axes import declared_array
+from quotax.declare.brought.single_precision import widened
+from quotax.declare.fused_axes import DeclaredArray, declared_array
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.trees import named
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 Built = Callable[[Mapping[str, Any]], tuple[Callable[..., Any], Leaves]]
 """The function at these sizes of a factory, and the leaves of its parameters there."""
@@ -35,7 +38,8 @@ Built = Callable[[Mapping[str, Any]], tuple[Callable[..., Any], Leaves]]
 class Origin:
     """What was brought: a function of `(params, *inputs)`, its leaves, and its inputs.
 
-    `built` makes the function at other sizes; `whole` is the tree that was given.
+    `built` makes the function at other sizes; `whole` is the tree that was given. A function that runs in `single`
+    precision alone is read by its steps there.
     """
 
     call: str
@@ -45,6 +49,7 @@ class Origin:
     whole: Any
     examples: Examples
     built: Built | None = None
+    single: bool = False
 
     def at(self, sizes: Mapping[str, Any]) -> tuple[Callable[..., Any], Leaves]:
         """The function at these sizes, and its leaves there."""
@@ -53,6 +58,9 @@ class Origin:
     def run(self, arrays: Mapping[str, Any], inputs: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
         """The output, for parameters by name; constants in float64."""
         function, leaves = self.at(sizes)
+        if self.single:
+            run = lambda arrays, inputs: function(leaves.whole(arrays), *self.examples.filled(inputs, wide=False))
+            return widened(run)(dict(arrays), tuple(inputs))
         there = dataclasses.replace(leaves, rest=tuple(map(plain, leaves.rest)))
         return function(there.whole(arrays), *self.examples.filled(inputs))
 
@@ -78,8 +86,7 @@ class Brought(Architecture):
             return origin.run(named(params), inputs, there)
 
         applied.__name__ = origin.name
-        arrays = tuple(declared_array(s.name, s.axes_text, f"`{origin.call}`: {s.name}") for s in axes.params)
-        super().__init__(applied, arrays, axes.inputs, {})
+        super().__init__(applied, axes.params, axes.inputs, {})
         self.__doc__ = origin.function.__doc__
         self.trees = origin.leaves
         self.own = dict(axes.sizes)
@@ -136,6 +143,9 @@ class Brought(Architecture):
                 )
         new = lambda factor: names.get(factor, factor) if isinstance(factor, str) else factor
 
+        def array(old: DeclaredArray) -> DeclaredArray:
+            return declared_array(old.name, _NAME.sub(lambda word: str(new(word[0])), old.axes_text), f"{old.name!r}")
+
         def spec(old: ArraySpec) -> ArraySpec:
             axes = tuple(tuple(map(new, axis)) for axis in old.axes)
             return dataclasses.replace(old, axes=axes, below=new(old.below))
@@ -143,7 +153,7 @@ class Brought(Architecture):
         sizes = {new(axis): size for axis, size in self._axes.sizes.items()}
         product = lambda text: "*".join(map(str, map(new, text.split("*"))))
         tied = {new(axis): product(text) for axis, text in self._axes.tied.items()}
-        axes = Axes(tuple(map(spec, self._axes.params)), tuple(map(spec, self.inputs)), sizes, tied)
+        axes = Axes(tuple(map(array, self._axes.params)), tuple(map(spec, self.inputs)), sizes, tied)
         why = {new(axis): reason for axis, reason in self._why.items()}
         return Brought(self.origin, axes, why, {new(axis): word for axis, word in self._keywords.items()})
 
@@ -155,8 +165,8 @@ class Brought(Architecture):
             where = [
                 f"{spec.name}[{place}]"
                 for spec in (*self._axes.params, *self.inputs)
-                for place, factors in enumerate(spec.axes)
-                if axis in factors
+                for place, text in enumerate(spec.axes_text.split())
+                if axis in _NAME.findall(text)
             ]
             where += [f"tokens {spec.name}" for spec in self.inputs if spec.below == axis]
             shown = ", ".join(where[:5]) + (f", and {len(where) - 5} more" if len(where) > 5 else "")
@@ -167,7 +177,8 @@ class Brought(Architecture):
         lines += ["  ".join([*(c.ljust(w) for c, w in zip(row, wide, strict=False)), row[3]]) for row in rows]
         for title, specs in (("parameters", self._axes.params), ("inputs", self.inputs)):
             lines.append(f"{title}:")
-            lines += [f"  {s.name}: {s.axes_text or 'a number'}{_kind(s)}" for s in specs] or ["  none"]
+            kind = lambda spec: _kind(spec) if isinstance(spec, ArraySpec) else ""
+            lines += [f"  {s.name}: {s.axes_text or 'a number'}{kind(s)}" for s in specs] or ["  none"]
         kept = self.origin.leaves.constants
         if kept:
             lines.append(f"arrays that are no parameters: {len(kept)}, of {sum(np.size(k) for k in kept):,} numbers")

@@ -56,11 +56,11 @@ class Examples:
         """The inputs in their order."""
         return tuple(place for place in self.places if place is not None)
 
-    def filled(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments with these arrays in the inputs' places."""
+    def filled(self, arrays: Sequence[Any], *, wide: bool = True) -> tuple[Any, ...]:
+        """The arguments with these arrays in the inputs' places, and all others in double precision if `wide`."""
         left = iter(arrays)
         leaves = [
-            plain(other) if place is None else place.given(next(left))
+            (plain(other) if wide else other) if place is None else place.given(next(left))
             for place, other in zip(self.places, self.rest, strict=True)
         ]
         return jax.tree_util.tree_unflatten(self.structure, leaves)

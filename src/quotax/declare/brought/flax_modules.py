@@ -73,9 +73,9 @@ def _nnx(
         graph, state, rest = nnx.split(module, nnx.Param, ...)
 
         def function(state: Any, *inputs: Any) -> Any:
+            others = jax.tree.map(lambda leaf: leaf, rest)  # variables that this trace may change: keys are counted
             return quiet(nnx.merge(graph, state, others))(*inputs, **settings)
 
-        others = rest
         return function, state, rest
 
     def quiet(module: Any) -> Any:
@@ -111,7 +111,8 @@ def _nnx(
                     f"`{call}`: make= makes variables that are no parameters, and their numbers are known at sizes "
                     "alone that are numbers"
                 )
-            return quiet(nnx.merge(held["graph"], state, rest))(*inputs, **settings)
+            others = jax.tree.map(lambda leaf: leaf, rest)
+            return quiet(nnx.merge(held["graph"], state, others))(*inputs, **settings)
 
         if not stochastic and all(isinstance(size, int) for size in sizes.values()):
             return factory(sizes, True)

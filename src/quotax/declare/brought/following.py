@@ -8,6 +8,9 @@ meet; two of the same size are one only where an equation says so.
 
 A dimension that is cut into equal parts is their number times their length, but for one whose parts are put together
 again and meet it uncut, as those of a rotary embedding do, `x * cos + concatenate(-x2, x1) * sin`: it stays one.
+
+A dimension that others are put together to is their sum, `concatenate([x, h])`, and so is one that is cut into unequal
+parts. Two sums that meet are one, term by term, larger terms being sums of smaller ones.
 """
 
 from __future__ import annotations
@@ -31,9 +34,10 @@ class Unknown:
 
     `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what a part
     was cut out of, `joined` what parts that are put together were; `rejoined` says of a number of parts that these met.
+    `terms` are the dimensions that it is the sum of, one after another.
     """
 
-    __slots__ = ("joined", "number", "parts", "read", "rejoined", "size", "whole")
+    __slots__ = ("joined", "number", "parts", "read", "rejoined", "size", "terms", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
@@ -41,6 +45,7 @@ class Unknown:
         self.number = self.rejoined = False
         self.whole: Unknown | None = None
         self.joined: Unknown | None = None
+        self.terms: tuple[Dims, ...] | None = None
         self.read: set[int] = set()
         """The entries that are read alone: all of them, and they are things of their own, `q, k, v = qkv`."""
 
@@ -59,7 +64,7 @@ def factors(dim: Sequence[Unknown]) -> list[Unknown]:
 def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
     """Two dimensions are one: their factors meet from the left, larger ones taken apart by smaller ones."""
     a, b = factors(first), factors(second)
-    if math.prod(u.size for u in a) != math.prod(u.size for u in b):
+    if length(a) != length(b):
         return
     while a and b:
         if a[0] is b[0]:
@@ -68,6 +73,9 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
             b[0].parts = (a[0],)
             a[0].number |= b[0].number
             a[0].rejoined |= b[0].rejoined
+            a[0].terms, sums = a[0].terms or b[0].terms, (a[0].terms, b[0].terms)
+            if sums[0] is not None and sums[1] is not None:
+                _sums_meet(*sums)
             a, b = factors(a[1:]), factors(b[1:])
         else:
             if a[0].size < b[0].size:
@@ -76,6 +84,52 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
                 return
             a[0].parts = (b[0], Unknown(a[0].size // b[0].size))
             a, b = factors(a), factors(b)
+
+
+def length(dim: Sequence[Unknown]) -> int:
+    """The size of a dimension."""
+    return math.prod(unknown.size for unknown in dim)
+
+
+def summed(dim: Sequence[Unknown]) -> list[Dims]:
+    """The terms of a dimension that is a sum, sums among them taken apart; itself where it is none."""
+    roots = factors(dim)
+    if len(roots) != 1 or roots[0].terms is None:
+        return [tuple(dim)]
+    return [part for term in roots[0].terms for part in summed(term)]
+
+
+def _sums_meet(first: Sequence[Dims], second: Sequence[Dims]) -> None:
+    """Two sums are one: their terms meet from the left, larger ones the sums of smaller ones."""
+    a, b = [part for term in first for part in summed(term)], [part for term in second for part in summed(term)]
+    while a and b:
+        if length(a[0]) == length(b[0]):
+            meet(a.pop(0), b.pop(0))
+            continue
+        if length(a[0]) < length(b[0]):
+            a, b = b, a
+        roots = factors(a[0])
+        if len(roots) != 1 or roots[0].number:
+            return
+        roots[0].terms = (b[0], (Unknown(length(a[0]) - length(b[0])),))
+        a = [*roots[0].terms, *a[1:]]
+
+
+def _run_of(dim: Dims, start: int, size: int) -> Dims | None:
+    """Terms of a sum that make up what is between two places of it; nothing where a term would be cut."""
+    found: list[Dims] = []
+    terms, place = summed(dim), 0
+    for term in terms:
+        if start <= place and place + length(term) <= start + size:
+            found.append(term)
+        place += length(term)
+    if len(terms) < 2 or not found or sum(map(length, found)) != size:
+        return None
+    if len(found) == 1:
+        return found[0]
+    whole = Unknown(size)
+    whole.terms = tuple(found)
+    return (whole,)
 
 
 def reshaped(dims: Sequence[Dims], shape: Sequence[int]) -> list[Dims]:
@@ -178,8 +232,9 @@ class Followed:
         settings, (operand, indices) = equation.params["dimension_numbers"], dims
         sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
         own = equation.invars[0].aval.shape
-        if len(settings.start_index_map) == 1 and len(origin[1]) == 1:
-            self.looked_up.setdefault(next(iter(origin[1])), operand[settings.start_index_map[0]])
+        counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
+        if len(counted) == 1 and len(origin[1]) == 1:
+            self.looked_up.setdefault(next(iter(origin[1])), operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
@@ -206,6 +261,7 @@ def _undo_cuts(dims: Sequence[Dims]) -> None:
             continue
         seen.add(unknown)
         roots = tuple(factors((unknown,)))
+        waiting += [part for term in unknown.terms or () for part in term]
         if unknown.parts is not None and len(unknown.parts) == 2 and len(roots) == 2 and roots[0].rejoined:
             cut.setdefault(roots, []).append(unknown)
         elif unknown.parts is not None:
@@ -269,7 +325,7 @@ def _dot(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
 def _broadcast(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     out = _fresh(shapes[0])
     for place, dim in zip(settings["broadcast_dimensions"], dims[0], strict=True):
-        if math.prod(u.size for u in dim) == shapes[0][place]:
+        if length(dim) == shapes[0][place]:
             out[place] = dim
     return [out]
 
@@ -290,16 +346,15 @@ def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     made = Unknown(size)
     if whole is not None and whole.size == size:
         made.parts, made.joined = whole.parts, whole
+    elif len(set(map(tuple, roots))) > 1:  # what is put beside itself is a copy, as in the tables of a rotary embedding
+        made.terms = tuple(other[settings["dimension"]] for other in dims)
     out[settings["dimension"]] = (made,)
     return [out]
 
 
 def _where_whole(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     """Dimensions of the first operand that keep their size."""
-    return [
-        [d if math.prod(u.size for u in d) == n else (Unknown(n),) for d, n in zip(dims[0], shape, strict=True)]
-        for shape in shapes
-    ]
+    return [[d if length(d) == n else (Unknown(n),) for d, n in zip(dims[0], shape, strict=True)] for shape in shapes]
 
 
 def _parts(dim: Dims, count: int) -> Dims:
@@ -316,13 +371,21 @@ def _parts(dim: Dims, count: int) -> Dims:
 
 
 def _split(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
-    """Equal parts of a dimension: it is the product of their number and of their length."""
+    """Parts of a dimension: it is the product of their number and of their length, or, of unequal ones, their sum."""
     axis, sizes = settings["axis"], settings["sizes"]
-    whole = dims[0][axis]
-    part: Dims | None = None
-    if len(set(sizes)) == 1 and sum(sizes) == math.prod(u.size for u in whole):
-        part = _parts(whole, len(sizes))
-    return [[*dims[0][:axis], part or (Unknown(shape[axis]),), *dims[0][axis + 1 :]] for shape in shapes]
+    whole, starts = dims[0][axis], [0, *itertools.accumulate(sizes)]
+    found = [_run_of(whole, start, size) for start, size in zip(starts, sizes, strict=False)]
+    if None in found and len(set(sizes)) == 1:
+        found = [_parts(whole, len(sizes))] * len(sizes)
+    elif None in found and min(sizes) > 0:
+        cut = Unknown(length(whole))
+        cut.terms = tuple((Unknown(size),) for size in sizes)
+        meet(whole, (cut,))
+        found = [_run_of((cut,), start, size) for start, size in zip(starts, sizes, strict=False)]
+    return [
+        [*dims[0][:axis], part or (Unknown(shape[axis]),), *dims[0][axis + 1 :]]
+        for part, shape in zip(found, shapes, strict=True)
+    ]
 
 
 def _unstacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
@@ -336,9 +399,12 @@ def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     """A half, third or fourth of a dimension, cut where such parts meet, is taken for one of its equal parts."""
     out = []
     for dim, size, start in zip(dims[0], shapes[0], settings["start_indices"], strict=True):
-        whole = math.prod(u.size for u in dim)
+        whole = length(dim)
+        run = None if settings["strides"] else _run_of(dim, start, size)
         if size == whole:
             out.append(dim)
+        elif run is not None:
+            out.append(run)
         elif size == 1:
             own = factors(dim)
             if len(own) == 1:

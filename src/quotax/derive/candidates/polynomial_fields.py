@@ -160,7 +160,8 @@ def _by_axis(
         rest = [k for k, f in enumerate(other.factors) if f not in one.factors]
         kept = [k for k in range(len(other.factors)) if k not in rest]
         if target != source and rest and sorted(map(str, one.factors)) == sorted(str(other.factors[k]) for k in kept):
-            order = [other.factors.index(f) for f in one.factors]
+            left = list(kept)  # sizes that are numbers may occur twice, in their order
+            order = [left.pop(next(i for i, k in enumerate(left) if other.factors[k] == f)) for f in one.factors]
             columns = entries[source].transpose(*order, *rest).reshape(entries[target].size, -1)
             pieces.append(
                 (len(pairs), ContractedInto(target, source, entries[source].shape, tuple(order), tuple(rest)))

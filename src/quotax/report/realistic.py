@@ -1,0 +1,113 @@
+"""An entry of the catalogue at a realistic size: divided by what was derived of it, measured at both ends of an orbit.
+
+Everything is what a user would call, in the user's precision: nothing is formed that has as many columns as the network
+has parameters.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from quotax import MetricWarning, quotient, sharpness
+
+if TYPE_CHECKING:
+    from quotax.catalogue import CatalogueEntry
+    from quotax.derive import SymmetryGroup
+
+EXAMPLES, FREE, RADIUS, SCALE = 8, 8, 0.05, 0.2
+"""Inputs that the loss is a mean over, the size of axes that they alone have, the ball, how far the element is."""
+
+
+@dataclass(frozen=True)
+class Realistic:
+    """What was measured at the parameters, and at those that a random element of the group leads to.
+
+    `left` is how much of a horizontal vector is vertical, of a random vector's length in the metric; `changed` how much
+    the outputs change along the orbit, of the largest one.
+    """
+
+    parameters: int
+    left: float
+    changed: float
+    full: tuple[float, float]
+    quotient: tuple[float, float]
+    seconds: float
+
+    def __str__(self) -> str:
+        """A line."""
+        full, own = (f"{a:.4g} and {b:.4g}" for a, b in (self.full, self.quotient))
+        return (
+            f"{self.parameters:,} parameters, vertical left {self.left:.0e}, outputs change by {self.changed:.0e}, "
+            f"sharpness {own} on the orbit, Euclidean {full}, {self.seconds:.0f} s"
+        )
+
+
+def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) -> Realistic:
+    """Divide the entry's network of realistic size by `found`, and measure it."""
+    start, dtype = time.perf_counter(), jnp.result_type(float if dtype is None else dtype)
+    net = entry.architecture.at(**entry.realistic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MetricWarning)
+        space = quotient(net, found, metric="invariant")
+    draw = lambda n: net.init(jax.random.key(n), dtype)
+    params, direction = jax.tree.map(lambda p, n: p + 0.1 * n, draw(0), draw(1)), _normal(draw(2))
+    moved = space.act(params, space.random_element(jax.random.key(4), scale=SCALE))
+    moved = jax.tree.map(lambda array: array.astype(dtype), moved)
+    inputs = _inputs(entry, net.sizes, dtype)
+
+    def outputs(p: Any) -> list[jax.Array]:
+        return jax.tree.leaves(jax.vmap(lambda *x: net(p, *x))(*inputs) if inputs else net(p))
+
+    def loss(p: Any) -> jax.Array:
+        return sum((jnp.mean((out.astype(dtype) - 1) ** 2) for out in outputs(p)), jnp.zeros((), dtype))
+
+    pairs = [(a.astype(dtype), b.astype(dtype)) for a, b in zip(outputs(params), outputs(moved), strict=True)]
+    most = max(float(jnp.max(jnp.abs(a))) for a, _ in pairs)
+    horizontal = space.horizontal(params, direction)
+    left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
+    measured = [
+        tuple(sharpness(loss, p, RADIUS, space=each, progress=lambda line: None).value for p in (params, moved))
+        for each in (None, space)
+    ]
+    return Realistic(
+        net.num_parameters,
+        float(left),
+        max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most,
+        *measured,
+        time.perf_counter() - start,
+    )
+
+
+def _normal(like: Any) -> Any:
+    """Normal numbers in the shape of a tree, other ones in every array."""
+    leaves, structure = jax.tree.flatten(like)
+    draw = lambda k, leaf: jax.random.normal(jax.random.fold_in(jax.random.key(3), k), leaf.shape, leaf.dtype)
+    return jax.tree.unflatten(structure, [draw(k, leaf) for k, leaf in enumerate(leaves)])
+
+
+def _inputs(entry: CatalogueEntry, sizes: Any, dtype: Any) -> list[jax.Array]:
+    """Random inputs of the kinds that are declared."""
+    model = entry.architecture
+    given = dict.fromkeys(model.axis_names, FREE) | dict(entry.realistic)
+    there = model.check_sizes(
+        {a: n for a, n in given.items() if a in entry.realistic or a not in model.fixed} | dict(sizes),
+        required=(),
+        call="realistic",
+    )
+    out = []
+    for k, spec in enumerate(model.inputs):
+        key, shape = jax.random.fold_in(jax.random.key(5), k), (EXAMPLES, *spec.shape(there))
+        if spec.kind == "tokens":
+            out.append(jax.random.randint(key, shape, 0, spec.bound(there)))
+        elif spec.kind == "mask":
+            out.append(jax.random.bernoulli(key, 0.5, shape).astype(dtype))
+        else:
+            values = jax.random.normal(key, shape, dtype)
+            out.append(jnp.abs(values) + 0.5 if spec.kind == "positive" else values)
+    return out
