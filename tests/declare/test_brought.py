@@ -434,6 +434,18 @@ def test_tokens_that_are_looked_up_one_by_one_are_below_the_length_of_their_tabl
 
 
 @pytest.mark.slow
+def test_positions_that_begin_at_the_third_row_are_fewer_than_the_rows():
+    """OPT reads row `i + 2`: at the last two positions there is nothing, and JAX fills in NaN."""
+    params = {"P": jnp.ones((8, 3)), "U": jnp.ones((4, 3))}
+    positions = jnp.zeros(5, jnp.int32)
+    model = qx.from_function(lambda p, at: jnp.take(p["P"], at + 2, axis=0) @ p["U"].T, params, (positions,))
+    (spec,) = model.inputs
+    assert spec.below == 6
+    (axis,) = next(array for array in model.params if array.name == "U").axes[1]
+    turn = qx.Symmetry("turn", qx.GL(axis), {"P": "P @ g.T", "U": "U @ inv(g)"})
+    assert qx.verify(model, turn)
+
+
 def test_what_is_joined_is_a_sum_of_axes_and_what_is_cut_unequally_too(derived):
     def dense(p, x):
         """Every layer reads all before it."""

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Trace
-from quotax.declare.brought.axes_of_a_trace import axes_of
+from quotax.declare.brought.axes_of_a_trace import Axes, axes_of
 from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
@@ -23,6 +23,7 @@ from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floati
 from quotax.declare.fused_axes import Sum
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
+from quotax.interpret.tracing.beyond_the_end import tokens_read
 from quotax.programs.jaxprs import bare, bodies, is_key
 from quotax.trees import named
 
@@ -168,7 +169,7 @@ def brought(
         names, defaults = keywords(call, make)
         fit = fitted(call, names, defaults, measure or functools.partial(_measured, leaves, factory), shapes)
         origin = dataclasses.replace(origin, built=_built(call, leaves, factory, fit))
-    axes = axes_of(shapes, given.arrays, dims, read, followed, fit)
+    axes = _in_tables(axes_of(shapes, given.arrays, dims, read, followed, fit), here, given)
     for spec in axes.inputs:
         if spec.kind == "tokens" and spec.below is None:
             raise ArchitectureError(
@@ -235,6 +236,18 @@ def taken_apart(model: Brought, sizes: Mapping[str, int]) -> None:
             if len(axis) + len(sums) > 1 and len(found) > 1 and found != expected:
                 joint = "+" if sums and len(axis) == 1 else "*"
                 raise ArchitectureError(f"{spec.name!r} is taken apart as {joint.join(map(str, found))}, not as {text}")
+
+
+def _in_tables(axes: Axes, here: Trace, given: Examples) -> Axes:
+    """The axes with fewer tokens where a model reads its tables further on: positions that begin at the third row."""
+    inputs = []
+    for number, (spec, example) in enumerate(zip(axes.inputs, given.arrays, strict=True), len(here.params)):
+        if spec.kind == "tokens" and example.below is None and spec.below is not None:
+            below = axes.sizes[spec.below] if isinstance(spec.below, str) else spec.below
+            count = tokens_read(here.jaxpr, number, below)
+            spec = spec if count == below else dataclasses.replace(spec, below=count)
+        inputs.append(spec)
+    return dataclasses.replace(axes, inputs=tuple(inputs))
 
 
 def _traced(

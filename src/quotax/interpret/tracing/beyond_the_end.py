@@ -29,6 +29,21 @@ def read_beyond_the_end(closed: ClosedJaxpr) -> str | None:
     return found if found is not None and _is_seen(closed) else None
 
 
+def tokens_read(closed: ClosedJaxpr, place: int, below: int) -> int:
+    """How many tokens an input may hold, at most `below`, of which no read makes NaN: 6 if row i + 2 of 8 is read."""
+    shape = closed.in_avals[place].shape
+    for count in range(below, max(0, below - _SHIFTS), -1):
+        given = [None] * len(closed.jaxpr.invars)
+        given[place] = np.full(shape, count - 1, closed.in_avals[place].dtype)
+        if next(_beyond(closed, given), None) is None:
+            return count
+    return below
+
+
+_SHIFTS = 64
+"""Tables have at most so many rows for other things than tokens."""
+
+
 def _fills(equation: Any) -> bool:
     """Whether a gather puts NaN where it finds nothing."""
     if equation.primitive.name != "gather" or equation.params["mode"] != GatherScatterMode.FILL_OR_DROP:
@@ -65,13 +80,13 @@ def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
         name, atoms = equation.primitive.name, equation.invars
         if any(map(is_key, (*atoms, *equation.outvars))):
             continue
+        if _fills(equation) and _out_of_bounds(equation, value(atoms[1])):
+            yield place(equation) or "a place that JAX did not record"
+        if name in CALLS and any(map(_fills, _equations(equation.params[CALLS[name]]))):
+            yield from _beyond(as_closed(equation.params[CALLS[name]]), [value(atom) for atom in atoms])
         if all(isinstance(atom, Literal) or atom in made for atom in atoms):
             made.update(equation.outvars)
             makers.append(equation)
-        elif name in CALLS:
-            yield from _beyond(as_closed(equation.params[CALLS[name]]), [value(atom) for atom in atoms])
-        elif _fills(equation) and _out_of_bounds(equation, value(atoms[1])):
-            yield place(equation) or "a place that JAX did not record"
 
 
 def _out_of_bounds(equation: Any, positions: np.ndarray | None) -> bool:

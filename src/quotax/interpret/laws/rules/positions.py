@@ -152,7 +152,7 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     place_of = top_place(eqn, poly, column)
     if place_of is not None:
         return place_of
-    if not strict:
+    if not strict and not _in_bounds(algebra, poly, column.extent):
         raise NoLaw("its positions may be out of bounds")
     labels = algebra.free_in(poly)
     definition = algebra.in_slots(poly, labels)
@@ -160,6 +160,12 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
     rows = [i.extent for i in labels]
     made = selection(algebra, key, "[position=·]", rows, column.extent, definition, total=False)
     return algebra.entry(made, (*labels, column))
+
+
+def _in_bounds(algebra: Algebra, poly: Poly, size: Size) -> bool:
+    """Whether there are positions of a dimension wherever a polynomial is evaluated: tokens and two more, of eight."""
+    found = bounds(algebra, poly)
+    return found is not None and found[0].nonnegative and size.minus(found[1]).positive
 
 
 PLACES = ("argmax", "argmin", "top k places")
