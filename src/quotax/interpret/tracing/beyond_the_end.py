@@ -33,7 +33,7 @@ def tokens_read(closed: ClosedJaxpr, place: int, below: int) -> int:
     """How many tokens an input may hold, at most `below`, of which no read makes NaN: 6 if row i + 2 of 8 is read."""
     shape = closed.in_avals[place].shape
     for count in range(below, max(0, below - _SHIFTS), -1):
-        given = [None] * len(closed.jaxpr.invars)
+        given: list[Any] = [None] * len(closed.jaxpr.invars)
         given[place] = np.full(shape, count - 1, closed.in_avals[place].dtype)
         if next(_beyond(closed, given), None) is None:
             return count
