@@ -7,9 +7,7 @@ import functools
 from typing import Any
 
 from quotax.artifacts import Certificate
-from quotax.certify import (
-    certify,
-)
+from quotax.certify import certify
 from quotax.declare import Architecture
 from quotax.symmetry import Action
 
