@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from quotax.artifacts.covered_sizes import CoveredSizes
 from quotax.artifacts.witness import Witness
+from quotax.errors import SymmetryError
 from quotax.presenting import Result
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -113,8 +114,6 @@ class Certificate(Result):
 
         Raises when what comes out does not say the same.
         """
-        from quotax.errors import SymmetryError
-
         if self.recipe is None:
             raise SymmetryError(
                 "`certificate.recheck()`: this certificate was read from data and does not know its model; "

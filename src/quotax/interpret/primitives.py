@@ -18,16 +18,7 @@ from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.domain import Eqn, Rule, Unreadable
 from quotax.interpret.jets import formulas, orders
 from quotax.interpret.jets import rules as jets_rules
-from quotax.interpret.laws.rules import (
-    algebraic,
-    choices,
-    loops,
-    pointwise,
-    positions,
-    reindexing,
-    summation,
-    truths,
-)
+from quotax.interpret.laws.rules import algebraic, choices, loops, pointwise, positions, reindexing, summation, truths
 from quotax.interpret.laws.writing import Rule as Law
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity

@@ -19,10 +19,7 @@ from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, T
 from quotax.kernel.rewriting import RULES
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size
-from quotax.kernel.transformation import (
-    magnitude,
-    permutes,
-)
+from quotax.kernel.transformation import magnitude, permutes
 
 
 class Refused(Exception):

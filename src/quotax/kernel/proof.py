@@ -27,11 +27,7 @@ from quotax.kernel.lemma import Prover, lemma_image
 from quotax.kernel.loop_laws import assume, discharge
 from quotax.kernel.polynomials import Atom, Poly, slot
 from quotax.kernel.sheet import Sheet, named_sum, node, reduced
-from quotax.kernel.transformation import (
-    Effect,
-    Law,
-    permutes,
-)
+from quotax.kernel.transformation import Effect, Law, permutes
 
 
 @dataclass(frozen=True)

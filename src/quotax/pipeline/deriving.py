@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from quotax.artifacts import Certificate, Trace
-from quotax.certify import (
-    certify,
-    certify_alike,
-)
+from quotax.certify import certify, certify_alike
 from quotax.certify.claims.vector_field import prove_flat
 from quotax.declare import Architecture, Network
 from quotax.derive import SymmetryGroup, completed

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from quotax.certify import (
-    recalled,
-)
+from quotax.certify import recalled
 from quotax.declare import Architecture, ModelFile, Network
 from quotax.declare.model_files.any_file import read
 from quotax.declare.model_files.toml_writing import write

@@ -7,9 +7,7 @@ import functools
 from typing import Any
 
 from quotax.artifacts import Certificate
-from quotax.certify import (
-    certify,
-)
+from quotax.certify import certify
 from quotax.declare import Architecture
 from quotax.symmetry import Action
 
@@ -22,7 +20,10 @@ def at_home(architecture: Architecture, action: Action, made: Certificate, **set
     if not architecture.own:
         return made
     sizes = {a: architecture.own[a] for a in architecture.axis_names}
-    if not made or any(one.surely(sizes) for one in made.covers):
+    settled = {axis for axis in sizes if isinstance(architecture.fixed.get(axis), int)}
+    # other axes at numbers, beside symbols: there the model is looked at with all of its sizes as numbers too
+    inside = (one.surely(sizes) and set(one.held) in (settled, set(sizes)) for one in made.covers)
+    if not made or any(inside):
         return made
     home = certify(architecture, action, sizes=[sizes], **settings)
     if not home:

@@ -10,26 +10,9 @@ from cyclopts import Parameter
 
 from quotax.cli.asked import Asked, apart, sizes_text
 from quotax.cli.commands.application import app
-from quotax.cli.commands.asked_of_all import (
-    check_counts,
-    check_folder,
-    check_radii,
-    networks_of,
-    quotient_of,
-)
+from quotax.cli.commands.asked_of_all import check_counts, check_folder, check_radii, networks_of, quotient_of
 from quotax.cli.misuse import Misuse
-from quotax.cli.options import (
-    DATA,
-    FOUND,
-    MEASURED,
-    SHOWING,
-    WEIGHTS,
-    Data,
-    Finding,
-    Metric,
-    Size,
-    WeightFiles,
-)
+from quotax.cli.options import DATA, FOUND, MEASURED, SHOWING, WEIGHTS, Data, Finding, Metric, Size, WeightFiles
 from quotax.cli.terminal import Showing, flag
 
 _FREE = 8

@@ -8,19 +8,8 @@ from cyclopts import Parameter
 
 from quotax.cli.asked import apart, asked, sizes_of, sizes_text
 from quotax.cli.commands.application import app
-from quotax.cli.commands.asked_of_all import (
-    check_folder,
-)
-from quotax.cli.options import (
-    DERIVING,
-    FOUND,
-    SHOWING,
-    Deriving,
-    Finding,
-    Model,
-    Size,
-    Sizes,
-)
+from quotax.cli.commands.asked_of_all import check_folder
+from quotax.cli.options import DERIVING, FOUND, SHOWING, Deriving, Finding, Model, Size, Sizes
 from quotax.cli.terminal import Showing
 
 

@@ -9,7 +9,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec
 from quotax.derive.candidates.sign_subspaces import SignSpace
 from quotax.derive.found.dimensions import axis_symbol
-from quotax.symmetry import SignFlip, Symmetry
+from quotax.symmetry import Symmetry
 from quotax.symmetry.new_entries.general_entries import ELEMENT
 
 
@@ -21,7 +21,7 @@ def flip_order(flips: Sequence[Symmetry], specs: Sequence[ArraySpec]) -> sp.Expr
     a vector over GF(2), by the parity of the places that it flips in a parameter, and what is dependent among these
     vectors is counted once.
     """
-    listed = [s for s in flips if isinstance(s.group, SignFlip)]
+    listed = [s for s in flips if s.group.kind == "sign"]
     exponent = sp.Add(*(axis_symbol(s.group.axis) if s.group.axis else sp.S.One for s in listed))
     span, shared = SignSpace(), 0
     for symmetry in listed:

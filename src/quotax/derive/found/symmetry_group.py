@@ -23,7 +23,7 @@ from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
 from quotax.presenting import Result
 from quotax.presenting.tables import room, table, wrapped
-from quotax.symmetry import OBJECTS, Action, SignFlip, Symmetry
+from quotax.symmetry import OBJECTS, Action, Symmetry
 from quotax.symmetry.merging import mapping
 from quotax.symmetry.plain import symmetry_data, text
 from quotax.trees import place
@@ -285,7 +285,7 @@ class SymmetryGroup(Result):
     def _notes(self) -> list[str]:
         """What the table needs to be read: the flips are generators, and unknowns stand for numbers."""
         notes = []
-        flips = [s for s in self.discrete if isinstance(s.group, SignFlip)]
+        flips = [s for s in self.discrete if s.group.kind == "sign"]
         if flips:
             what = "sign flips: a generator" if len(flips) == 1 else f"sign flips: {len(flips)} generators"
             notes.append(f"{what} of a group of order {flip_order(flips, self.model.params)}")

@@ -15,9 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.curvature import riemann as cv
-from quotax.geometry.curvature.transport import (
-    derivative_above,
-)
+from quotax.geometry.curvature.transport import derivative_above
 from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.matching.logarithm import Log, shoot
 from quotax.geometry.metrics.metric import Metric

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.core import Tracer
 
 from quotax import geomstats_jax
@@ -106,12 +107,12 @@ class ParameterSpace(VectorSpace):
         """The metric of the quotient's making."""
         return TotalMetric
 
-    def random_point(self, n_samples: int = 1, bound: float = 1.0) -> Any:
+    def random_point(self, n_samples: int = 1, bound: float = 1.0) -> Array:
         """Normal parameters: uniform ones of the same size are closer to weights of low rank."""
         size = (n_samples, *self.shape) if n_samples > 1 else self.shape
         return bound * gs.random.normal(size=size)
 
-    def _create_basis(self) -> Any:
+    def _create_basis(self) -> Array:
         return gs.eye(self.shape[0])
 
 
@@ -127,17 +128,17 @@ class OrbitSpace(ParameterSpace):
         """The same space without its metric."""
         return OrbitSpace(self._operations, equip)
 
-    def is_tangent(self, vector: Any, base_point: Any = None, atol: float = 1e-6) -> Any:
+    def is_tangent(self, vector: Array, base_point: Array | None = None, atol: float = 1e-6) -> Array:
         """Whether a vector is horizontal."""
         return jnp.all(jnp.isclose(vector, self.to_tangent(vector, base_point), atol=atol), axis=-1)
 
-    def to_tangent(self, vector: Any, base_point: Any = None) -> Any:
+    def to_tangent(self, vector: Array, base_point: Array | None = None) -> Array:
         """The horizontal part."""
         if base_point is None:
             raise ValueError(f"`{type(self).__name__}`: which vectors are horizontal depends on base_point, got None.")
         return self._operations.below("horizontal", "(d),(d)->(d)", vector, base_point)
 
-    def random_tangent_vec(self, base_point: Any = None, n_samples: int = 1) -> Any:
+    def random_tangent_vec(self, base_point: Any = None, n_samples: int = 1) -> Array:
         """A normal horizontal vector, at every base point."""
         shape = jnp.shape(base_point)
         return self.to_tangent(gs.random.normal(size=(n_samples, *shape) if n_samples > 1 else shape), base_point)
@@ -151,38 +152,38 @@ class PointwiseMetric(RiemannianMetric):
 
     batches: Batches
 
-    def inner_product(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> Any:
+    def inner_product(self, tangent_vec_a: Array, tangent_vec_b: Array, base_point: Array | None = None) -> Array:
         """The inner product of two vectors."""
         return self.batches("inner", "(d),(d),(d)->()", tangent_vec_a, tangent_vec_b, self._at(base_point))
 
-    def inner_coproduct(self, cotangent_vec_a: Any, cotangent_vec_b: Any, base_point: Any) -> Any:
+    def inner_coproduct(self, cotangent_vec_a: Array, cotangent_vec_b: Array, base_point: Array) -> Array:
         """The inner product of two covectors."""
         raised = self.batches("sharp", "(d),(d)->(d)", cotangent_vec_a, base_point)
         return jnp.sum(raised * cotangent_vec_b, -1)
 
-    def metric_matrix(self, base_point: Any = None) -> Any:
+    def metric_matrix(self, base_point: Array | None = None) -> Array:
         """The matrix of the inner product; of rank `dim` for a quotient, whose coordinates are redundant."""
         basis, point = jnp.eye(self._space.shape[0]), self._at(base_point)
         return self.inner_product(basis[:, None], basis[None, :], jnp.asarray(point)[..., None, None, :])
 
-    def cometric_matrix(self, base_point: Any = None) -> Any:
+    def cometric_matrix(self, base_point: Array | None = None) -> Array:
         """The matrix of the inner product of covectors: the (pseudo-)inverse of `metric_matrix`."""
         basis, point = jnp.eye(self._space.shape[0]), self._at(base_point)
         return self.batches("sharp", "(d),(d)->(d)", basis, jnp.asarray(point)[..., None, :])
 
-    def christoffels(self, base_point: Any = None) -> Any:
+    def christoffels(self, base_point: Array | None = None) -> Array:
         """The Christoffel symbols above; along horizontal vectors they give the geodesics of the quotient."""
         basis, point = jnp.eye(self._space.shape[0]), jnp.asarray(self._at(base_point))[..., None, None, :]
         symbols = self.batches("christoffel", "(d),(d),(d)->(d)", basis[:, None], basis[None, :], point)
         return jnp.moveaxis(symbols, -1, -3)
 
-    def geodesic_equation(self, state: Any) -> Any:
+    def geodesic_equation(self, state: Array) -> Array:
         """The derivative of position and velocity."""
         position, velocity = state[..., 0, :], state[..., 1, :]
         bend = self.batches("christoffel", "(d),(d),(d)->(d)", velocity, velocity, position)
         return jnp.stack([jnp.asarray(velocity), -bend], axis=-2)
 
-    def exp(self, tangent_vec: Any, base_point: Any) -> Any:
+    def exp(self, tangent_vec: Array, base_point: Array) -> Array:
         """The end of the geodesic; `DomainError` when it leaves the domain before."""
         end, exit_time = self.batches("exp", "(d),(d)->(d),()", tangent_vec, base_point)
         if not isinstance(exit_time, Tracer) and not bool(jnp.all(exit_time > 1)):
@@ -190,59 +191,63 @@ class PointwiseMetric(RiemannianMetric):
             raise DomainError(f"`metric.exp`: the geodesic leaves the domain of the metric at t = {first:.6g}.", first)
         return end
 
-    def log(self, point: Any, base_point: Any) -> Any:
+    def log(self, point: Array, base_point: Array) -> Array:
         """The vector of the geodesic to `point`; `ConvergenceError` when none was found."""
         vector, ok = self.batches("log", "(d),(d)->(d),()", point, base_point)
         _check(ok, "`metric.log`: no geodesic was found that ends at the point.")
         return vector
 
-    def squared_dist(self, point_a: Any, point_b: Any) -> Any:
+    def squared_dist(self, point_a: Array, point_b: Array) -> Array:
         """The square of the length of the logarithm."""
         return self.squared_norm(self.log(point_b, point_a), point_a)
 
-    def dist(self, point_a: Any, point_b: Any) -> Any:
+    def dist(self, point_a: Array, point_b: Array) -> Array:
         """The length of the logarithm."""
         return self.norm(self.log(point_b, point_a), point_a)
 
-    def geodesic(self, initial_point: Any, end_point: Any = None, initial_tangent_vec: Any = None) -> Any:
+    def geodesic(
+        self, initial_point: Array, end_point: Array | None = None, initial_tangent_vec: Array | None = None
+    ) -> Callable[[Array], Array]:
         """The geodesic to a point or along a vector, as a function of times; times are the second last axis."""
         if (end_point is None) == (initial_tangent_vec is None):
             raise ValueError("`metric.geodesic`: give either end_point or initial_tangent_vec.")
-        if initial_tangent_vec is None:
+        if end_point is not None:
             initial_tangent_vec = self.log(end_point, initial_point)
         point = jnp.asarray(initial_point)[..., None, :]
         vector = jnp.asarray(initial_tangent_vec)[..., None, :]
 
-        def path(t: Any) -> Any:
+        def path(t: Array) -> Array:
             # By homogeneity, gamma(t; v) = exp(t v): each time is one solution, all in one batch.
             return self.exp(jnp.atleast_1d(jnp.asarray(t, vector.dtype))[:, None] * vector, point)
 
         return path
 
-    def curvature(self, tangent_vec_a: Any, tangent_vec_b: Any, tangent_vec_c: Any, base_point: Any = None) -> Any:
+    def curvature(
+        self, tangent_vec_a: Array, tangent_vec_b: Array, tangent_vec_c: Array, base_point: Array | None = None
+    ) -> Array:
         """`R(a, b) c`."""
         vectors = (tangent_vec_a, tangent_vec_b, tangent_vec_c, self._at(base_point))
         return self.batches("curvature", "(d),(d),(d),(d)->(d)", *vectors)
 
-    def riemann_tensor(self, base_point: Any = None) -> Any:
+    def riemann_tensor(self, base_point: Array | None = None) -> Array:
         """The components of the curvature, geomstats' way: `[i, j, k, l]` is entry `l` of `R(e_j, e_k) e_i`."""
         basis, point = jnp.eye(self._space.shape[0]), jnp.asarray(self._at(base_point))[..., None, None, None, :]
         return self.curvature(basis[:, None], basis[None, :], basis[:, None, None], point)
 
     def curvature_derivative(
-        self, tangent_vec_a: Any, tangent_vec_b: Any, tangent_vec_c: Any, tangent_vec_d: Any, base_point: Any
-    ) -> Any:
+        self, tangent_vec_a: Array, tangent_vec_b: Array, tangent_vec_c: Array, tangent_vec_d: Array, base_point: Array
+    ) -> Array:
         r"""$(\nabla_a R)(b, c) d$."""
         vectors = (tangent_vec_a, tangent_vec_b, tangent_vec_c, tangent_vec_d, base_point)
         return self.batches("curvature_derivative", "(d),(d),(d),(d),(d)->(d)", *vectors)
 
-    def directional_curvature_derivative(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any) -> Any:
+    def directional_curvature_derivative(self, tangent_vec_a: Array, tangent_vec_b: Array, base_point: Array) -> Array:
         r"""$(\nabla_a R)(b, a) b$."""
         return self.curvature_derivative(tangent_vec_a, tangent_vec_b, tangent_vec_a, tangent_vec_b, base_point)
 
     def parallel_transport(
-        self, tangent_vec: Any, base_point: Any, direction: Any = None, end_point: Any = None
-    ) -> Any:
+        self, tangent_vec: Array, base_point: Array, direction: Array | None = None, end_point: Array | None = None
+    ) -> Array:
         """Parallel transport along a geodesic: to its end along `direction`, or to `end_point`."""
         if (direction is None) == (end_point is None):
             raise ValueError("`metric.parallel_transport`: give either direction or end_point.")
@@ -250,16 +255,16 @@ class PointwiseMetric(RiemannianMetric):
             return self.batches("transport", "(d),(d),(d)->(d)", tangent_vec, direction, base_point)
         return self._transport_to(tangent_vec, end_point, base_point)
 
-    def _transport_to(self, tangent_vec: Any, end_point: Any, base_point: Any) -> Any:
+    def _transport_to(self, tangent_vec: Array, end_point: Array, base_point: Array) -> Array:
         direction = self._direction(end_point, base_point)
         return self.batches("transport", "(d),(d),(d)->(d)", tangent_vec, direction, base_point)
 
-    def _direction(self, end_point: Any, base_point: Any) -> Any:
+    def _direction(self, end_point: Array, base_point: Array) -> Array:
         direction, ok = self.batches("log", "(d),(d)->(d),()", end_point, base_point)
         _check(ok, "`metric.parallel_transport`: no geodesic was found that ends at end_point.")
         return direction
 
-    def _at(self, base_point: Any) -> Any:
+    def _at(self, base_point: Array | None) -> Array:
         if base_point is None:
             raise ValueError(f"`{type(self).__name__}`: the metric depends on base_point, got None.")
         return base_point
@@ -273,7 +278,7 @@ class TotalMetric(PointwiseMetric):
         super().__init__(space)
         self.batches = space._operations.above
 
-    def _at(self, base_point: Any) -> Any:
+    def _at(self, base_point: Array | None) -> Array:
         flat = self.batches.calculus.metric.euclidean
         return jnp.zeros(self._space.shape) if base_point is None and flat else super()._at(base_point)
 
@@ -287,12 +292,16 @@ class OrbitMetric(PointwiseMetric, QuotientMetric):
         self.batches = space._operations.below
 
     def inner_product(
-        self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None, fiber_point: Any = None
-    ) -> Any:
+        self,
+        tangent_vec_a: Array,
+        tangent_vec_b: Array,
+        base_point: Array | None = None,
+        fiber_point: Array | None = None,
+    ) -> Array:
         """The inner product of the horizontal parts."""
         return super().inner_product(tangent_vec_a, tangent_vec_b, base_point if fiber_point is None else fiber_point)
 
-    def _transport_to(self, tangent_vec: Any, end_point: Any, base_point: Any) -> Any:
+    def _transport_to(self, tangent_vec: Array, end_point: Array, base_point: Array) -> Array:
         """As a vector at `end_point`: the geodesic is found from there, and followed back to there.
 
         From operations that are compiled by themselves, not as one program that would hold them all again. The
@@ -304,7 +313,7 @@ class OrbitMetric(PointwiseMetric, QuotientMetric):
         moved = self.batches("carried", "(d),(d),(d)->(d)", tangent_vec, start, base_point)
         return self.batches("transport", "(d),(d),(d)->(d)", moved, -velocity, start)
 
-    def sectional_curvature(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> Any:
+    def sectional_curvature(self, tangent_vec_a: Array, tangent_vec_b: Array, base_point: Array | None = None) -> Array:
         """The curvature of a plane, zero where the vectors span none."""
         return self.batches("sectional", "(d),(d),(d)->()", tangent_vec_a, tangent_vec_b, self._at(base_point))
 
@@ -321,28 +330,30 @@ class SymmetryBundle(FlatBundle, FiberBundle):
         self._batches = total_space._operations.below
 
     @staticmethod
-    def riemannian_submersion(point: Any) -> Any:
+    def riemannian_submersion(point: Array) -> Array:
         """A point stands for its orbit."""
         return point
 
     @staticmethod
-    def lift(point: Any) -> Any:
+    def lift(point: Array) -> Array:
         """A point stands for its orbit."""
         return point
 
-    def tangent_riemannian_submersion(self, tangent_vec: Any, base_point: Any) -> Any:
+    def tangent_riemannian_submersion(self, tangent_vec: Array, base_point: Array) -> Array:
         """The horizontal part stands for the tangent vector of the base."""
         return self.horizontal_projection(tangent_vec, base_point)
 
-    def vertical_projection(self, tangent_vec: Any, base_point: Any) -> Any:
+    def vertical_projection(self, tangent_vec: Array, base_point: Array) -> Array:
         """The part along the orbit."""
         return jnp.asarray(tangent_vec) - self.horizontal_projection(tangent_vec, base_point)
 
-    def horizontal_projection(self, tangent_vec: Any, base_point: Any) -> Any:
+    def horizontal_projection(self, tangent_vec: Array, base_point: Array) -> Array:
         """The part that leaves the orbit."""
         return self._batches("horizontal", "(d),(d)->(d)", tangent_vec, base_point)
 
-    def horizontal_lift(self, tangent_vec: Any, base_point: Any = None, fiber_point: Any = None) -> Any:
+    def horizontal_lift(
+        self, tangent_vec: Array, base_point: Array | None = None, fiber_point: Array | None = None
+    ) -> Array:
         """The horizontal part at `fiber_point`; carried there by the group from `base_point` when both are given."""
         point = base_point if fiber_point is None else fiber_point
         if point is None:
@@ -351,7 +362,7 @@ class SymmetryBundle(FlatBundle, FiberBundle):
             tangent_vec = self._batches("carried", "(d),(d),(d)->(d)", tangent_vec, fiber_point, base_point)
         return self.horizontal_projection(tangent_vec, point)
 
-    def align(self, point: Any, base_point: Any) -> Any:
+    def align(self, point: Array, base_point: Array) -> Array:
         """The point of the orbit of `point` where the shortest geodesic from `base_point` ends."""
         if self._batches.calculus.metric.euclidean:
             return self._batches("align", "(d),(d)->(d)", point, base_point)
@@ -361,19 +372,19 @@ class SymmetryBundle(FlatBundle, FiberBundle):
         _check(ok, "`bundle.align`: no geodesic was found that ends in the orbit of the point.")
         return end
 
-    def integrability_tensor(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any) -> Any:
+    def integrability_tensor(self, tangent_vec_a: Array, tangent_vec_b: Array, base_point: Array) -> Array:
         """O'Neill's tensor $A$."""
         return self._batches("integrability", "(d),(d),(d)->(d)", tangent_vec_a, tangent_vec_b, base_point)
 
     def integrability_tensor_derivative(
         self,
-        horizontal_vec_x: Any,
-        horizontal_vec_y: Any,
-        nabla_x_y: Any,
-        tangent_vec_e: Any,
-        nabla_x_e: Any,
-        base_point: Any,
-    ) -> tuple[Any, Any]:
+        horizontal_vec_x: Array,
+        horizontal_vec_y: Array,
+        nabla_x_y: Array,
+        tangent_vec_e: Array,
+        nabla_x_e: Array,
+        base_point: Array,
+    ) -> tuple[Array, Array]:
         r"""$\nabla_X(A_Y E)$ and $A_Y E$."""
         vectors = (horizontal_vec_x, horizontal_vec_y, nabla_x_y, tangent_vec_e, nabla_x_e, base_point)
         return self._batches("integrability_derivative", "(d),(d),(d),(d),(d),(d)->(d),(d)", *vectors)
@@ -392,18 +403,18 @@ class SymmetryGroupElements:
         self.point_ndim = 1
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Array:
         """The neutral element."""
         return self.elements.identity()
 
-    def random_point(self, n_samples: int = 1) -> Any:
+    def random_point(self, n_samples: int = 1) -> Array:
         """Random elements of every family."""
         seed = int(gs.random.randint(0, 2**31 - 1))
         keys = jax.random.split(jax.random.key(seed), n_samples)
         points = jnp.stack([self.elements.random(key) for key in keys])
         return points if n_samples > 1 else points[0]
 
-    def inverse(self, group_elem: Any) -> Any:
+    def inverse(self, group_elem: Array) -> Array:
         """The inverse element."""
         return jnp.vectorize(self.elements.inverse, signature="(g)->(g)")(jnp.asarray(group_elem))
 
@@ -420,7 +431,7 @@ class SymmetryAction(GroupAction):
         act = lambda element, point: calculus.flat(elements.act(element, calculus.named(point)))
         self._act = jax.jit(jnp.vectorize(act, signature="(g),(d)->(d)"))
 
-    def __call__(self, group_elem: Any, point: Any) -> Any:
+    def __call__(self, group_elem: Array, point: Array) -> Array:
         """The points moved."""
         return self._act(jnp.asarray(group_elem), jnp.asarray(point))
 

@@ -7,7 +7,6 @@ of the gain are vertical.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +18,11 @@ from quotax.geometry.families.component import components
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, Oriented
-from quotax.geometry.metrics.moving_frame import MovingFrame
+from quotax.geometry.metrics.moving_frame import CanonicalFrame, MovingFrame
 from quotax.geometry.paths.path import Path, moved
 
 
-class Absorbed(Metric):
+class Absorbed(Metric[CanonicalFrame]):
     """A moving frame in the coordinates that absorb the gains, and the squares of the gains' relative changes."""
 
     absorbed: Absorption
@@ -62,52 +61,52 @@ class Absorbed(Metric):
                 steps.append(f"{family.name}: there {texts}")
         return tuple(steps)
 
-    def prepare(self, arrays: Named) -> Any:
+    def prepare(self, arrays: Named) -> CanonicalFrame:
         """The frame of the other parameters."""
         return self.frame.prepare(self.absorbed.apart(arrays)[0])
 
-    def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
+    def whiten(self, data: CanonicalFrame, arrays: Named, v: Named) -> Named:
         """In the coordinates: by the frame, and the gains' relative changes as they are."""
         (rest, _), (along, logs) = jax.jvp(self.absorbed.apart, (arrays,), (v,))
         return self.frame.whiten(data, rest, along) | logs
 
-    def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
+    def unwhiten(self, data: CanonicalFrame, arrays: Named, e: Named) -> Named:
         """The inverse of `whiten`."""
         rest, _ = self.absorbed.apart(arrays)
         gains = self.absorbed.held(arrays)
         along = self.frame.unwhiten(data, rest, {name: e[name] for name in rest})
         return self._back(gains, rest, {name: gains[name] * e[name] for name in gains}, along)
 
-    def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
+    def vertical(self, data: CanonicalFrame, arrays: Named, v: Named) -> Named:
         """All of the gains' directions, and the orbits of the other families."""
         (rest, _), (along, _) = jax.jvp(self.absorbed.apart, (arrays,), (v,))
         gains = self.absorbed.held(arrays)
         change = self.absorbed.held(v)
         return self._back(gains, rest, change, self.frame.vertical(data, rest, along))
 
-    def level(self, data: Any, arrays: Named, e: Named) -> Named:
+    def level(self, data: CanonicalFrame, arrays: Named, e: Named) -> Named:
         """That of the other parameters; the gains stay."""
         rest, gains = self.absorbed.apart(arrays)[0], self.absorbed.held(arrays)
         still = {name: jnp.zeros_like(e[name]) for name in gains}
         return self.frame.level(data, rest, {name: e[name] for name in rest}) | still
 
-    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
+    def path(self, data: CanonicalFrame, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """Of a horizontal vector: that of the other parameters, at constant gains."""
         (rest, _), (along, _) = jax.jvp(self.absorbed.apart, (arrays,), (v,))
         inner = self.frame.path(data, rest, along, forward=forward)
         return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
 
-    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+    def ray(self, data: CanonicalFrame, arrays: Named, e: Named) -> Path:
         """As `path`."""
         rest, _ = self.absorbed.apart(arrays)
         inner = self.frame.ray(data, rest, {name: e[name] for name in rest})
         return moved(inner, self.absorbed.together, self.absorbed.held(arrays))
 
-    def reach(self, data: Any, arrays: Named) -> jax.Array:
+    def reach(self, data: CanonicalFrame, arrays: Named) -> jax.Array:
         """That of the other parameters."""
         return self.frame.reach(data, self.absorbed.apart(arrays)[0])
 
-    def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
+    def curvature(self, data: CanonicalFrame, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """That of the other parameters."""
         rest, vectors = self._apart(arrays, x, y, z)
         found = self.frame.curvature(data, rest, *vectors)
@@ -115,20 +114,20 @@ class Absorbed(Metric):
         still = {name: jnp.zeros_like(array) for name, array in gains.items()}
         return self._back(gains, rest, still, found)
 
-    def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
+    def sectional(self, data: CanonicalFrame, arrays: Named, x: Named, y: Named) -> jax.Array:
         """That of the other parameters."""
         rest, vectors = self._apart(arrays, x, y)
         return self.frame.sectional(data, rest, *vectors)
 
-    def oriented(self, data: Any) -> Oriented | None:
+    def oriented(self, data: CanonicalFrame) -> Oriented | None:
         """That of the other parameters."""
         return self.frame.oriented(data)
 
-    def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+    def verticality(self, data: CanonicalFrame, arrays: Named, v: Named) -> jax.Array:
         """That of the other parameters."""
         return self.frame.verticality(data, arrays, {name: v[name] for name in v if name not in self.absorbed.gains})
 
-    def leading(self, data: Any) -> Leading:
+    def leading(self, data: CanonicalFrame) -> Leading:
         """That of the other parameters; the gains become signs."""
         return Leading(self.frame.gauge, data.canonical, self.absorbed)
 

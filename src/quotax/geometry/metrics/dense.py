@@ -17,7 +17,7 @@ from quotax.parts import tree
 from quotax.trees import nest
 
 
-class Dense(Metric):
+class Dense(Metric[jax.Array]):
     """An inner product given as a function, by the Cholesky factor of its matrix."""
 
     def __init__(self, families: Sequence[Family], function: Callable[[Any, Any, Any], Any]) -> None:

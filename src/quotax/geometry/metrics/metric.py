@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,9 @@ from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path
 from quotax.programs.compiling import once
 from quotax.symmetry import Group
+
+Data = TypeVar("Data")
+"""What a metric prepares at a base point."""
 
 
 class Oriented(NamedTuple):
@@ -73,7 +76,7 @@ class Aim(NamedTuple):
     back: Callable[[Named], Named]
 
 
-class Metric(abc.ABC):
+class Metric(abc.ABC, Generic[Data]):
     """A metric; compared by what it is made of, so that what is compiled for one serves its equals.
 
     `data` is what `prepare` computes once at a base point.
@@ -126,64 +129,64 @@ class Metric(abc.ABC):
         return self._hash
 
     @abc.abstractmethod
-    def prepare(self, arrays: Named) -> Any:
+    def prepare(self, arrays: Named) -> Data:
         """Everything at a base point that its tangent vectors share."""
 
     @abc.abstractmethod
-    def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
+    def whiten(self, data: Data, arrays: Named, v: Named) -> Named:
         """`A v`."""
 
     @abc.abstractmethod
-    def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
+    def unwhiten(self, data: Data, arrays: Named, e: Named) -> Named:
         """`A^-1 e`."""
 
     @abc.abstractmethod
-    def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
+    def vertical(self, data: Data, arrays: Named, v: Named) -> Named:
         """The part of `v` along the orbit, orthogonal in the metric to the rest."""
 
-    def horizontal(self, data: Any, arrays: Named, v: Named) -> Named:
+    def horizontal(self, data: Data, arrays: Named, v: Named) -> Named:
         """What is left of `v` without its vertical part."""
         return less(v, self.vertical(data, arrays, v))
 
-    def level(self, data: Any, arrays: Named, e: Named) -> Named:
+    def level(self, data: Data, arrays: Named, e: Named) -> Named:
         """The horizontal part in whitened coordinates: of `unwhiten(e)`, whitened."""
         return self.whiten(data, arrays, self.horizontal(data, arrays, self.unwhiten(data, arrays, e)))
 
-    def oriented(self, data: Any) -> Oriented | None:
+    def oriented(self, data: Data) -> Oriented | None:
         """`data` with a whitening that follows the group: `A` at `g . theta` is `A` at `theta` after `g^-1`."""
         return None
 
-    def leading(self, data: Any) -> Leading | None:
+    def leading(self, data: Data) -> Leading | None:
         """The element that leads to a canonical representative, where the metric is made with one."""
         return None
 
-    def verticality(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+    def verticality(self, data: Data, arrays: Named, v: Named) -> jax.Array:
         """How much of the vertical part of `v` is left in its horizontal one: what a second projection still finds."""
         one = self.vertical(data, arrays, v)
         two = self.vertical(data, arrays, {name: v[name] - one[name] for name in v})
         first, second = (norm(self.whiten(data, arrays, w)) for w in (one, two))
         return jnp.where(first > 0, second / jnp.where(first > 0, first, 1), 0)
 
-    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
+    def path(self, data: Data, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """The geodesic from `arrays` along `v`; by Hamilton's equations where nothing better is known.
 
         The solution of an equation has derivatives in reverse mode, or `forward` ones.
         """
         return self.path_above(data, arrays, v, forward=forward)
 
-    def path_above(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Any:
+    def path_above(self, data: Data, arrays: Named, v: Named, *, forward: bool = False) -> Any:
         """The geodesic along any vector, horizontal or not."""
         return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
 
-    def ray(self, data: Any, arrays: Named, e: Named) -> Path:
+    def ray(self, data: Data, arrays: Named, e: Named) -> Path:
         """The geodesic of the horizontal vector `A^-1 e`."""
         return self.path(data, arrays, self.unwhiten(data, arrays, e))
 
-    def reach(self, data: Any, arrays: Named) -> jax.Array:
+    def reach(self, data: Data, arrays: Named) -> jax.Array:
         """A length within which no horizontal geodesic leaves its domain; zero where nothing is known."""
         return jnp.zeros((), jnp.result_type(*arrays.values()))
 
-    def share_along(self, data: Any, arrays: Named, covector: Named) -> jax.Array:
+    def share_along(self, data: Data, arrays: Named, covector: Named) -> jax.Array:
         """How much of a covector lies along the orbit."""
         lifted = self.lifted(data, arrays, covector)
         whole, left = norm(lifted), norm(less(lifted, self.level(data, arrays, lifted)))
@@ -196,11 +199,11 @@ class Metric(abc.ABC):
     def _riemannian(self) -> Riemannian:
         return from_inner(lambda arrays, u, v: self.inner(self.prepare(arrays), arrays, u, v), self.parts)
 
-    def curvature(self, data: Any, arrays: Named, x: Named, y: Named, z: Named) -> Named:
+    def curvature(self, data: Data, arrays: Named, x: Named, y: Named, z: Named) -> Named:
         """`R(x, y) z` of the quotient, by derivatives of the metric."""
         return tensor(self._riemannian, arrays, x, y, z)
 
-    def sectional(self, data: Any, arrays: Named, x: Named, y: Named) -> jax.Array:
+    def sectional(self, data: Data, arrays: Named, x: Named, y: Named) -> jax.Array:
         """The sectional curvature of the quotient, by derivatives of the metric."""
         return sectional(self._riemannian, arrays, x, y)
 
@@ -210,7 +213,7 @@ class Metric(abc.ABC):
         data = self.prepare(arrays)
         return self._curvature_change(data, arrays, *(less(v, self.vertical(data, arrays, v)) for v in (h, x, y, z)))
 
-    def _curvature_change(self, data: Any, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+    def _curvature_change(self, data: Data, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
         return derivative_above(self._riemannian, arrays, h, x, y, z)
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -219,7 +222,7 @@ class Metric(abc.ABC):
         data = self.prepare(arrays)
         return self._transported(data, arrays, *(less(w, self.vertical(data, arrays, w)) for w in (direction, v)))
 
-    def _transported(self, data: Any, arrays: Named, direction: Named, v: Named) -> Named:
+    def _transported(self, data: Data, arrays: Named, direction: Named, v: Named) -> Named:
         return self.transport_above(self._riemannian, arrays, direction, v)
 
     @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -235,7 +238,7 @@ class Metric(abc.ABC):
         found = compiled(self, "_speed", None, arrays, v)
         return found, jnp.isfinite(found)
 
-    def _speed(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+    def _speed(self, _: None, arrays: Named, v: Named) -> jax.Array:
         data = self.prepare(arrays)
         return norm(self.whiten(data, arrays, self.horizontal(data, arrays, v)))
 
@@ -274,15 +277,15 @@ class Metric(abc.ABC):
         """The subgroup that the lemma asks to act by Euclidean isometries; none where it is trivial."""
         return family.group
 
-    def inner(self, data: Any, arrays: Named, u: Named, v: Named) -> jax.Array:
+    def inner(self, data: Data, arrays: Named, u: Named, v: Named) -> jax.Array:
         """The inner product of two tangent vectors."""
         return dot(self.whiten(data, arrays, u), self.whiten(data, arrays, v))
 
-    def norm(self, data: Any, arrays: Named, v: Named) -> jax.Array:
+    def norm(self, data: Data, arrays: Named, v: Named) -> jax.Array:
         """The length of a tangent vector."""
         return length(self.whiten(data, arrays, v))
 
-    def geodesic(self, data: Any, arrays: Named, v: Named) -> Path:
+    def geodesic(self, data: Data, arrays: Named, v: Named) -> Path:
         """The geodesic along the horizontal part of `v`."""
         return self.path(data, arrays, self.horizontal(data, arrays, v))
 
@@ -291,20 +294,20 @@ class Metric(abc.ABC):
         """Whether blocks of the network are alike, so that a program for one of them serves others."""
         return len({skeleton(part).part for part in self.parts}) < len(self.parts)
 
-    def flat(self, data: Any, arrays: Named, v: Named) -> Named:
+    def flat(self, data: Data, arrays: Named, v: Named) -> Named:
         """The covector of a tangent vector, `A^T A v`."""
         apply = lambda w: self.whiten(data, arrays, w)
         return jax.linear_transpose(apply, v)(apply(v))[0]
 
-    def sharp(self, data: Any, arrays: Named, covector: Named) -> Named:
+    def sharp(self, data: Data, arrays: Named, covector: Named) -> Named:
         """The tangent vector of a covector, `A^-1 A^-T c`: the gradient of what has the derivative `c`."""
         return self.unwhiten(data, arrays, self.lifted(data, arrays, covector))
 
-    def lifted(self, data: Any, arrays: Named, covector: Named) -> Named:
+    def lifted(self, data: Data, arrays: Named, covector: Named) -> Named:
         """A covector in whitened coordinates, where it is a vector: `A^-T c`."""
         return jax.linear_transpose(lambda e: self.unwhiten(data, arrays, e), covector)(covector)[0]
 
-    def gradient(self, data: Any, arrays: Named, covector: Named) -> Named:
+    def gradient(self, data: Data, arrays: Named, covector: Named) -> Named:
         """The horizontal vector `n` with `<n, h> = c(h)` for every horizontal `h`: `A^-1 P A^-T c`.
 
         Blocks of a network that are alike are projected by one program, so this one is several.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.metrics.metric import Aim, Metric, Oriented, compiled, less
 from quotax.geometry.paths.geodesic_equations import kempf_ness, reach
 from quotax.geometry.paths.path import Path, moved
-from quotax.geometry.projection.vertical import factors_at, horizontal, left_vertical, vertical
+from quotax.geometry.projection.vertical import Factors, factors_at, horizontal, left_vertical, vertical
 from quotax.programs.compiling import once
 from quotax.symmetry import Group
 
@@ -40,12 +40,12 @@ class CanonicalFrame(NamedTuple):
     """
 
     canonical: Canonical
-    factors: Any
+    factors: Factors
     turns: Mapping[str, jax.Array]
     orders: Mapping[str, jax.Array]
 
 
-class MovingFrame(Metric):
+class MovingFrame(Metric[CanonicalFrame]):
     """The Euclidean metric at the canonical representative, carried to every point of the orbit.
 
     With `pullback`, the Euclidean metric of the canonical representatives themselves: a shift's own direction is
@@ -174,9 +174,9 @@ class MovingFrame(Metric):
     def speed(self, arrays: Named, v: Named) -> tuple[jax.Array, jax.Array]:
         """At the canonical representative, which the host finds; to be trusted where it was reached."""
         found = canonical_of(self.gauge, arrays)
-        return compiled(self, "_speed", found, arrays, v), found.reached
+        return compiled(self, "_speed_from", found, arrays, v), found.reached
 
-    def _speed(self, data: Canonical, arrays: Named, v: Named) -> jax.Array:
+    def _speed_from(self, data: Canonical, arrays: Named, v: Named) -> jax.Array:
         frame = self.frame(data)
         return norm(horizontal(self.parts, frame.factors, data.arrays, self.whiten(frame, arrays, v)))
 

@@ -30,7 +30,7 @@ from quotax.geometry.linalg.one_by_one import each
 from quotax.geometry.metrics.metric import Metric, vertical_by_matrix
 from quotax.geometry.paths.factor_geodesics import inv_pair, mix_pair
 from quotax.geometry.paths.path import Path, joined, moved, straight
-from quotax.geometry.projection.vertical import factors_at, vertical
+from quotax.geometry.projection.vertical import Factors, factors_at, vertical
 from quotax.symmetry import Group, Term
 
 
@@ -45,7 +45,11 @@ class TwoSides(NamedTuple):
     vectors: jax.Array
 
 
-class Pairs(Metric):
+Blocks = tuple[list[TwoSides], Factors]
+"""Each block's two sides, and the factored Gram operators of the other families."""
+
+
+class Pairs(Metric[Blocks]):
     """`inv` or `mix` on every two-factor block, Euclidean on all other parameters."""
 
     lemma = (
@@ -90,15 +94,15 @@ class Pairs(Metric):
         """The compact part of a block's family."""
         return family.group.compact if family in self.pairs else family.group
 
-    def prepare(self, arrays: Named) -> Any:
+    def prepare(self, arrays: Named) -> Blocks:
         """Each block's Gram matrices, and the factored Gram operators of the other families."""
         return _prepare(self, arrays)
 
-    def whiten(self, data: Any, arrays: Named, v: Named) -> Named:
+    def whiten(self, data: Blocks, arrays: Named, v: Named) -> Named:
         """Each side multiplied along its axis."""
         return self._multiplied(v, [block.whiten for block in data[0]])
 
-    def unwhiten(self, data: Any, arrays: Named, e: Named) -> Named:
+    def unwhiten(self, data: Blocks, arrays: Named, e: Named) -> Named:
         """Each side multiplied by the inverse along its axis."""
         return self._multiplied(e, [block.unwhiten for block in data[0]])
 
@@ -112,7 +116,7 @@ class Pairs(Metric):
                     result[term.target] = value.reshape(v[term.target].shape)
         return result
 
-    def vertical(self, data: Any, arrays: Named, v: Named) -> Named:
+    def vertical(self, data: Blocks, arrays: Named, v: Named) -> Named:
         """By the closed forms where the blocks share no parameter with other families."""
         blocks, factors = data
         if not self.apart:
@@ -123,7 +127,7 @@ class Pairs(Metric):
                 result[name] = value
         return result
 
-    def path(self, data: Any, arrays: Named, v: Named, *, forward: bool = False) -> Path:
+    def path(self, data: Blocks, arrays: Named, v: Named, *, forward: bool = False) -> Path:
         """Block by block, in closed form for inv; straight lines for all other parameters."""
         if not self.apart:
             return super().path(data, arrays, v, forward=forward)
@@ -213,7 +217,7 @@ def _columns(family: Family, term: Term, array: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _prepare(metric: Pairs, arrays: Named) -> tuple[list[TwoSides], Any]:
+def _prepare(metric: Pairs, arrays: Named) -> Blocks:
     return [_block(metric.name, family, arrays) for family in metric.pairs], factors_at(metric.others, arrays)
 
 

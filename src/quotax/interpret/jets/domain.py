@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from quotax.interpret.domain import COMPLEX, Unreadable, is_known
+from quotax.interpret.domain import COMPLEX, Unreadable
 from quotax.interpret.jets.random_functions import RandomFunctions
 from quotax.interpret.jets.residues import PRIME, inverse, product, residue
 
@@ -45,6 +45,10 @@ class Jet:
         return self.values.dtype == np.bool_
 
 
+Value = Jet | np.ndarray
+"""What rules are given: numbers with derivatives, or constants."""
+
+
 @dataclass
 class JetDomain:
     """One batch of samples: its random functions, the tape, and which samples are no numbers: they divided by zero."""
@@ -69,9 +73,9 @@ class JetDomain:
         self.tape.append([])
         return Jet(values, len(self.tape) - 1)
 
-    def lift(self, value: Any) -> Jet:
+    def lift(self, value: Value) -> Jet:
         """A constant array as residues, one sample for all."""
-        if not is_known(value):
+        if isinstance(value, Jet):
             return value
         kind = value.dtype.kind
         if kind == "b":
@@ -90,7 +94,7 @@ class JetDomain:
         infinite = np.where(unbounded, np.sign(plain), 0).astype(np.int8)[None] if unbounded.any() else None
         return Jet(values.reshape(1, *plain.shape), None, infinite)
 
-    def concrete(self, value: Any) -> np.ndarray | None:
+    def concrete(self, value: Value) -> np.ndarray | None:
         """Only constants are concrete, and truth values that are the same in all samples by construction."""
         return None
 
@@ -127,7 +131,7 @@ class JetDomain:
 
     # --- what the shared rules need
 
-    def take(self, pool: Sequence[Any], index: np.ndarray) -> Jet:
+    def take(self, pool: Sequence[Value], index: np.ndarray) -> Jet:
         """Entries of the pool, laid end to end, at these positions."""
         jets = [self.lift(value) for value in pool]
         count = max(jet.values.shape[0] for jet in jets)
@@ -155,12 +159,12 @@ class JetDomain:
             start += size
         return self.record(values, partials, infinite)
 
-    def places(self, value: Any) -> np.ndarray:
+    def places(self, value: Jet) -> np.ndarray:
         """Whole numbers, sample by sample: where something stands in an order."""
         numbers = np.broadcast_to(value.values, (self.samples, *value.shape)).astype(np.int64)
         return np.where(numbers > PRIME // 2, numbers - PRIME, numbers)
 
-    def take_each(self, pool: Sequence[Any], index: np.ndarray) -> Jet:
+    def take_each(self, pool: Sequence[Value], index: np.ndarray) -> Jet:
         """Entries of the pool at positions of each sample's own: `index` is (samples, *shape)."""
         jets = [self.lift(value) for value in pool]
         flat = [
@@ -187,7 +191,7 @@ class JetDomain:
             start += entries.shape[1]
         return self.record(values, partials, infinite)
 
-    def combine(self, operation: str, left: Any, right: Any) -> Jet:
+    def combine(self, operation: str, left: Value, right: Value) -> Jet:
         """Entrywise operation, broadcasting as NumPy does."""
         a, b = self._aligned(self.lift(left), self.lift(right))
         if operation in ("and", "or", "xor"):
@@ -241,7 +245,7 @@ class JetDomain:
             infinite = infinite if infinite.any() else None
         return self.record(values, [(a, lambda w: w * switch), (b, lambda w: w * (1 - switch))], infinite)
 
-    def fold(self, operation: str, value: Any) -> Jet:
+    def fold(self, operation: str, value: Value) -> Jet:
         """Reduce the last axis."""
         jet = self.lift(value)
         if operation == "add":
@@ -259,7 +263,7 @@ class JetDomain:
             total = self.combine(operation, total, self.take([jet], positions[..., place]))
         return total
 
-    def matmul(self, left: Any, right: Any) -> Jet:
+    def matmul(self, left: Value, right: Value) -> Jet:
         """Batched matrix product of shapes `(b, m, k)` and `(b, k, n)`."""
         a, b = self.lift(left), self.lift(right)
         self.finite(a, b)
@@ -296,7 +300,7 @@ class JetDomain:
 
     # --- derivatives
 
-    def jacobian(self, outputs: Sequence[Any], variables: Sequence[Jet]) -> list[np.ndarray]:
+    def jacobian(self, outputs: Sequence[Value], variables: Sequence[Jet]) -> list[np.ndarray]:
         """The derivative of all entries of the outputs by each variable: arrays `(outputs, samples, *shape)`."""
         jets = [self.lift(output) for output in outputs]
         sizes = [int(np.prod(jet.shape, dtype=np.int64)) for jet in jets]

@@ -16,7 +16,7 @@ import sympy as sp
 
 from quotax.elementwise import FUNCTIONS, Elementwise, formula
 from quotax.interpret.domain import Eqn, Rule, Unreadable
-from quotax.interpret.jets.domain import JetDomain
+from quotax.interpret.jets.domain import JetDomain, Value
 from quotax.interpret.jets.residues import PRIME, inverse
 
 Z, V = formula("z"), formula("v")
@@ -25,7 +25,7 @@ Z, V = formula("z"), formula("v")
 def smooth(function: Elementwise) -> Rule:
     """Apply a function of one number, entry by entry."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         domain, jet = eqn.domain, eqn.domain.lift(args[0])
         domain.finite(jet)
         value, slope = value_and_slope(function, domain, jet.values.astype(np.int64))

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from quotax.interpret.domain import Eqn, Rule, Unreadable
-from quotax.interpret.jets.domain import Jet, JetDomain
+from quotax.interpret.jets.domain import Jet, JetDomain, Value
 
 
 def extreme_place(largest: bool) -> Rule:
     """`argmax` and `argmin` along one axis."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         (axis,) = eqn.params["axes"]
         order = _from_the_largest(eqn, args[0], axis)
         return [Jet(np.take(order, 0 if largest else -1, axis=axis + 1))]
@@ -21,7 +21,7 @@ def extreme_place(largest: bool) -> Rule:
     return rule
 
 
-def top_k(eqn: Eqn, args: list[Any]) -> list[Any]:
+def top_k(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The largest entries along an axis, in their order, and where they stand."""
     rank = len(eqn.inputs[0].shape)
     axis = int(eqn.params.get("axis", rank - 1)) % rank
@@ -29,7 +29,7 @@ def top_k(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [_along(eqn.domain, args[0], order, axis), Jet(order)]
 
 
-def sort(eqn: Eqn, args: list[Any]) -> list[Any]:
+def sort(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Arrays sorted along a dimension by the first of them."""
     if eqn.params["num_keys"] != 1:
         raise Unreadable("it sorts by several arrays", "sort by one")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from quotax.elementwise import FUNCTIONS
 from quotax.interpret.domain import Eqn, Rule, Unreadable, concrete
-from quotax.interpret.jets.domain import Jet, JetDomain
+from quotax.interpret.jets.domain import Jet, JetDomain, Value
 from quotax.interpret.jets.formulas import value_and_slope
 from quotax.interpret.jets.residues import PRIME, inverse
 from quotax.interpret.shared.movement import movement
@@ -16,20 +14,21 @@ from quotax.interpret.shared.movement import movement
 _REALS = "compute with reals, or with constant integers"
 
 
-def negate(eqn: Eqn, args: list[Any]) -> list[Any]:
+def negate(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The opposite, also of infinite constants."""
     jet = eqn.domain.lift(args[0])
     infinite = None if jet.infinite is None else -jet.infinite
     return [eqn.domain.record(-jet.values % PRIME, [(jet, lambda w: -w % PRIME)], infinite)]
 
 
-def divide(eqn: Eqn, args: list[Any]) -> list[Any]:
+def divide(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A quotient of reals."""
     if np.issubdtype(np.dtype(eqn.outputs[0].dtype), np.integer):
         raise Unreadable("it divides integers that depend on the parameters or inputs", _REALS)
     domain = eqn.domain
     a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
-    if a.infinite is not None and b.infinite is None and concrete(domain, args[1]) is not None and (args[1] > 0).all():
+    known = concrete(domain, args[1])
+    if a.infinite is not None and b.infinite is None and known is not None and (known > 0).all():
         over = inverse(b.values)
         return [domain.record(a.values * over % PRIME, [(a, lambda w: w * over % PRIME)], a.infinite)]
     domain.finite(a, b)
@@ -38,7 +37,7 @@ def divide(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (a, over), (b, -value * over % PRIME))]
 
 
-def exponential(eqn: Eqn, args: list[Any]) -> list[Any]:
+def exponential(eqn: Eqn, args: list[Value]) -> list[Value]:
     """e^z, and zero at minus infinity."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     value = domain.functions.exponential(jet.values)
@@ -49,7 +48,7 @@ def exponential(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (jet, value))]
 
 
-def integer_power(eqn: Eqn, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Eqn, args: list[Value]) -> list[Value]:
     """z^n for a constant integer n."""
     domain, jet, n = eqn.domain, eqn.domain.lift(args[0]), int(eqn.params["y"])
     return [_integer_power(domain, jet, n)]
@@ -67,7 +66,7 @@ def _integer_power(domain: JetDomain, jet: Jet, n: int) -> Jet:
     return domain.entrywise(value, (jet, n * lower % PRIME if n != 0 else np.zeros_like(z)))
 
 
-def power(eqn: Eqn, args: list[Any]) -> list[Any]:
+def power(eqn: Eqn, args: list[Value]) -> list[Value]:
     """z^y: an integer power where y is a constant integer, else v with d log v = y d log z + log z d y."""
     domain = eqn.domain
     exponent = concrete(domain, args[1])
@@ -92,7 +91,7 @@ def power(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.entrywise(value, (z, value * yv % PRIME * over % PRIME), (y, value * logarithm % PRIME))]
 
 
-def angle(eqn: Eqn, args: list[Any]) -> list[Any]:
+def angle(eqn: Eqn, args: list[Value]) -> list[Value]:
     """atan2(y, x): slopes x / (x^2 + y^2) and -y / (x^2 + y^2)."""
     domain = eqn.domain
     y, x = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
@@ -106,7 +105,7 @@ def angle(eqn: Eqn, args: list[Any]) -> list[Any]:
 # --- what compares
 
 
-def absolute(eqn: Eqn, args: list[Any]) -> list[Any]:
+def absolute(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Z or -z, by the sign that is drawn for z."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     domain.finite(jet)
@@ -115,7 +114,7 @@ def absolute(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.entrywise(sign * jet.values % PRIME, (jet, sign))]
 
 
-def sign(eqn: Eqn, args: list[Any]) -> list[Any]:
+def sign(eqn: Eqn, args: list[Value]) -> list[Value]:
     """1 or -1 (0 at zero), slope zero."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
@@ -125,7 +124,7 @@ def sign(eqn: Eqn, args: list[Any]) -> list[Any]:
 def stair(name: str) -> Rule:
     """Rounding: a free value with slope zero."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         jet = eqn.domain.lift(args[0])
         eqn.domain.opaque = True
         return [Jet(eqn.domain.functions.free(name, jet.values))]
@@ -136,7 +135,7 @@ def stair(name: str) -> Rule:
 def relation(name: str) -> Rule:
     """A comparison: drawn for the difference, decided where the difference is zero by construction."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         domain = eqn.domain
         a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
         if a.truth and b.truth:
@@ -158,7 +157,7 @@ def relation(name: str) -> Rule:
     return rule
 
 
-def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
+def negation(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Not."""
     jet = eqn.domain.lift(args[0])
     if not jet.truth:
@@ -166,13 +165,13 @@ def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [Jet(~jet.values)]
 
 
-def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
+def finite(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Everything is finite but infinite constants."""
     jet = eqn.domain.lift(args[0])
     return [Jet(np.ones(jet.values.shape, bool) if jet.infinite is None else jet.infinite == 0)]
 
 
-def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
+def convert(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Change of type: truth becomes 1 or 0; a real that becomes an integer is refused."""
     source, target = (np.dtype(aval.dtype) for aval in (eqn.inputs[0], eqn.outputs[0]))
     jet = eqn.domain.lift(args[0])
@@ -185,7 +184,7 @@ def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [jet]
 
 
-def select(eqn: Eqn, args: list[Any]) -> list[Any]:
+def select(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`select_n`: a move when the choice is constant, else by the truth values drawn."""
     which, *cases = args
     if concrete(eqn.domain, which) is not None:
@@ -201,7 +200,7 @@ def select(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.choose(test, yes, no)]
 
 
-def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
+def clamp(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`min(max(x, low), high)`."""
     low, x, high = args
     return [eqn.domain.combine("min", eqn.domain.combine("max", x, low), high)]

@@ -69,6 +69,10 @@ class Tensor:
         return replace(self, assumed=self.assumed | frozenset(conditions))
 
 
+Value = Tensor | Known
+"""What a rule is given and gives back."""
+
+
 def extent(dim: Any) -> Size:
     """A dimension of a shape as a size."""
     return Size.of(dim) if isinstance(dim, (int, np.integer)) else _read(str(dim))
@@ -120,7 +124,7 @@ def joint(indices: Sequence[Index]) -> Index:
     return out
 
 
-def relabelled(algebra: Algebra, value: Tensor, mapping: dict[Any, Index], dims: Dims) -> Tensor:
+def relabelled(algebra: Algebra, value: Tensor, mapping: dict[Index, Index], dims: Dims) -> Tensor:
     """The same tensor with other free indices."""
     compared = tuple(algebra.substitute(p, mapping) for p in value.compared)
     return replace(value, dims=dims, poly=algebra.substitute(value.poly, mapping), compared=compared)
@@ -130,7 +134,7 @@ def refined(algebra: Algebra, value: Tensor, wanted: Dims) -> Tensor:
     """The tensor with its dimensions factored as finely as `wanted` also is; `NoLaw` where the two do not fit."""
     if value.dims == wanted:
         return value
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     dims = []
     for d, (mine, theirs) in enumerate(zip(value.dims, wanted, strict=True)):
         pieces, made = common_factors(mine, theirs)
@@ -237,7 +241,7 @@ def regrouped(algebra: Algebra, value: Tensor, shape: Sequence[Size]) -> Tensor:
             factors.append(size)
             position += 1
         dims.append(tuple(factors))
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     position = 0
     for label, count in zip(flat(labels(value.dims)), pieces, strict=True):
         mapping[label] = joint(places[position : position + count])

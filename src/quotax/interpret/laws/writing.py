@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 from quotax.artifacts import ArraySpec, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
-from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor
+from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, Value
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.provenance import place
 from quotax.kernel import atoms as kinds
@@ -43,7 +43,7 @@ LINEAR = frozenset(_LINEAR.split())
 """Primitives that keep an infinity one, or make it no number."""
 BODIES = (*CALLS, "scan", "while", "cond")
 """Primitives that run another jaxpr."""
-Rule = Callable[["Eqn", list[Any]], list[Any]]
+Rule = Callable[["Eqn", list[Value]], list[Value]]
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Writer:
         """Whether an index is none of a dimension: outside a rule, the time of a loop that is being read."""
         return isinstance(index, Free) and index.place[0] == WRITTEN
 
-    def tensor(self, value: Any, dims: Dims | None = None) -> Tensor:
+    def tensor(self, value: Value, dims: Dims | None = None) -> Tensor:
         """A value as a tensor; `dims` says how the dimensions of a constant factor."""
         if isinstance(value, Tensor):
             return value
@@ -131,12 +131,12 @@ class Writer:
             return value
         return replace(value, poly=named_sum(self.algebra, value.poly))
 
-    def run(self, closed: ClosedJaxpr, arguments: Sequence[Any], origin: str) -> list[Any]:
+    def run(self, closed: ClosedJaxpr, arguments: Sequence[Value], origin: str) -> list[Value]:
         """The outputs of a jaxpr at these values."""
         jaxpr = closed.jaxpr
-        values: dict[Any, Any] = {}
+        values: dict[core.Var, Value] = {}
 
-        def read(atom: Any) -> Any:
+        def read(atom: core.Var | core.Literal) -> Value:
             if not isinstance(atom, core.Literal):
                 return values[atom]
             if id(atom) in self.numbers:
@@ -150,12 +150,13 @@ class Writer:
             values.update(zip(equation.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _step(self, equation: Any, args: list[Any], where: str) -> list[Any]:
+    def _step(self, equation: core.JaxprEqn, args: list[Value], where: str) -> list[Value]:
         name = equation.primitive.name
         outputs = tuple(atom.aval for atom in equation.outvars)
-        constant = all(isinstance(a, Known) for a in args) and outputs and name not in (*BODIES, "dim_as_value")
+        known = [a.array for a in args if isinstance(a, Known)]
+        constant = len(known) == len(args) and outputs and name not in (*BODIES, "dim_as_value")
         if constant and all(map(_is_plain, outputs)):
-            return self._computed(equation, [a.array for a in args])
+            return self._computed(equation, known)
         rule = self.rules.get(name)
         if rule is None:
             raise NoLaw(f"`{name}` at {where} has no law")
@@ -169,7 +170,7 @@ class Writer:
             self.sheet.places.setdefault(number, f"{name} at {where}")
         return results if name in BODIES else [self._conditioned(eqn, args, r) for r in results]
 
-    def _computed(self, equation: Any, arrays: list[Any]) -> list[Any]:
+    def _computed(self, equation: core.JaxprEqn, arrays: list[Any]) -> list[Value]:
         """What follows from constants alone; random keys are constants of JAX's own."""
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if any(map(is_key, (*equation.invars, *equation.outvars))):
@@ -180,7 +181,7 @@ class Writer:
         outvars = equation.outvars
         return [Known(a if is_key(v) else np.asarray(a)) for v, a in zip(outvars, found, strict=True)]
 
-    def _conditioned(self, eqn: Eqn, args: Sequence[Any], value: Any) -> Any:
+    def _conditioned(self, eqn: Eqn, args: Sequence[Value], value: Value) -> Value:
         """The result with the conditions of the operands.
 
         What is no real number (a truth value, a position) has a value where its operands have none, so conditions
@@ -212,7 +213,7 @@ class Writer:
 class Eqn:
     """One equation of a jaxpr as a rule sees it."""
 
-    primitive: Any
+    primitive: core.Primitive
     params: Mapping[str, Any]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -247,7 +248,7 @@ class Eqn:
         """The kind of the first output."""
         return _kind(self.outputs[0])
 
-    def run(self, closed: Any, args: Sequence[Any]) -> list[Any]:
+    def run(self, closed: Any, args: Sequence[Value]) -> list[Value]:
         """The outputs of a nested jaxpr."""
         return self.writer.run(as_closed(closed), args, self.place)
 

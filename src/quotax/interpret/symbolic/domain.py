@@ -64,7 +64,7 @@ class SymbolicDomain:
         """The value as a constant array if its entries are all integers or decided."""
         return entries.concrete(value)
 
-    def take(self, pool: Sequence[Any], index: np.ndarray) -> np.ndarray:
+    def take(self, pool: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
         """Entries of the pool, laid end to end, at these positions."""
         parts = [entries.lift(value).reshape(-1) for value in pool]
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -72,7 +72,7 @@ class SymbolicDomain:
         out.reshape(-1)[:] = flat[index.reshape(-1)]
         return out
 
-    def combine(self, operation: str, left: Any, right: Any) -> np.ndarray:
+    def combine(self, operation: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Entrywise operation on two arrays."""
         return entries.mapped(_BINARY[operation], left, right)
 
@@ -83,7 +83,7 @@ class SymbolicDomain:
         out = entries.filled(value.shape[:-1], (_FOLD[operation](list(row)) for row in rows))
         return entries.settle(out) if operation in ("and", "or", "xor") else out
 
-    def matmul(self, left: Any, right: Any) -> np.ndarray:
+    def matmul(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Batched matrix product."""
         left, right = entries.lift(left), entries.lift(right)
         special = any(map(scalars.is_special, left.flat)) or any(map(scalars.is_special, right.flat))

@@ -27,7 +27,7 @@ def _is_integer(aval: Any) -> bool:
     return np.issubdtype(np.dtype(aval.dtype), np.integer)
 
 
-def quotient(eqn: Eqn, args: list[Any]) -> list[Any]:
+def quotient(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """Division; of integers, towards zero."""
     if _is_integer(eqn.outputs[0]):
         return [mapped(lambda a, b: scalars.truncate(scalars.div(a, b)), *args)]
@@ -37,7 +37,7 @@ def quotient(eqn: Eqn, args: list[Any]) -> list[Any]:
 def relation(name: str) -> Rule:
     """A comparison: SymPy relations, decided where constants or the range of tokens decide them."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
         below = eqn.domain.below if _is_integer(eqn.inputs[0]) else None
         return [settle(mapped(lambda a, b: compare(name, a, b, below), *args))]
 
@@ -47,7 +47,7 @@ def relation(name: str) -> Rule:
 def logical(function: Scalar) -> Rule:
     """A logical operation on truth values; bits of integers are refused."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
         if np.dtype(eqn.inputs[0].dtype) != np.bool_:
             raise Unreadable("it works on the bits of integers", "use arithmetic or comparisons")
         return [settle(mapped(function, *args))]
@@ -55,30 +55,30 @@ def logical(function: Scalar) -> Rule:
     return rule
 
 
-def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
+def finite(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`is_finite`, decided for real symbols."""
     return [settle(mapped(truth.is_finite, *args))]
 
 
-def integer_power(eqn: Eqn, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`x**n` for a constant integer n."""
     exponent = sp.Integer(eqn.params["y"])
     return [mapped(lambda e: scalars.power(e, exponent), *args)]
 
 
-def rounding(eqn: Eqn, args: list[Any]) -> list[Any]:
+def rounding(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`round`: halves away from zero (method 0) or to even (method 1)."""
     to_even = int(eqn.params["rounding_method"]) == 1
     return [mapped(scalars.round_half_even if to_even else scalars.round_half_away, *args)]
 
 
-def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
+def clamp(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`min(max(x, low), high)`."""
     low, x, high = args
     return [mapped(lambda a, e, b: scalars.minimum(scalars.maximum(e, a), b), low, x, high)]
 
 
-def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
+def convert(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """Change of type: truth becomes 1 or 0, reals become integers towards zero, numbers become `x != 0`."""
     source, target = (np.dtype(a.dtype) for a in (eqn.inputs[0], eqn.outputs[0]))
     if target.kind == "c":
@@ -94,7 +94,7 @@ def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
     return args
 
 
-def select(eqn: Eqn, args: list[Any]) -> list[Any]:
+def select(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`select_n`: a move when the choice is constant, else a `Piecewise`."""
     which, *cases = args
     if concrete(eqn.domain, which) is not None:
@@ -111,7 +111,7 @@ def select(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [mapped(pick, which, *cases)]
 
 
-def branches(eqn: Eqn, args: list[Any]) -> list[Any]:
+def branches(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
     """`cond` on an unknown index: every branch is read and the outputs are chosen entry by entry."""
     index, operands = lift(args[0])[()], args[1:]
     bodies = eqn.params["branches"]
@@ -128,7 +128,7 @@ def branches(eqn: Eqn, args: list[Any]) -> list[Any]:
 def extreme_index(better: str) -> Rule:
     """`argmax`/`argmin` over one axis: the first entry that no other one beats."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
         (axis,) = eqn.params["axes"]
         rows = np.moveaxis(lift(args[0]), axis, -1)
 
@@ -155,7 +155,7 @@ def by_cases(*controls: int, rest: bool = False) -> Rule:
     """
     plain = movement(*controls, rest=rest)
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[np.ndarray]) -> list[np.ndarray]:
         spots = [k for k in range(len(args)) if is_control(k, controls, rest)]
         if all(concrete(eqn.domain, args[k]) is not None for k in spots):
             return plain(eqn, args)
@@ -206,7 +206,7 @@ def _chosen(cases: list[tuple[Any, np.ndarray]]) -> np.ndarray:
     return mapped(entry, *(c for c, _ in cases), *(v for _, v in cases))
 
 
-def _at_scalars(eqn: Eqn, args: list[Any], spots: list[int]) -> np.ndarray:
+def _at_scalars(eqn: Eqn, args: list[np.ndarray], spots: list[int]) -> np.ndarray:
     """dynamic_slice and dynamic_update_slice: one start per axis, always clamped."""
     window = eqn.shape if eqn.primitive.name == "dynamic_slice" else eqn.inputs[1].shape
     fixed: dict[int, Any] = {k: lift(args[k])[()] for k in spots}
@@ -228,7 +228,7 @@ def _at_scalars(eqn: Eqn, args: list[Any], spots: list[int]) -> np.ndarray:
     return _chosen(cases)
 
 
-def _gather(eqn: Eqn, args: list[Any]) -> np.ndarray:
+def _gather(eqn: Eqn, args: list[np.ndarray]) -> np.ndarray:
     """Gather at expressions: each row of the index array is tried at all values of its unknown components."""
     dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     fills = eqn.params["mode"] == GatherScatterMode.FILL_OR_DROP

@@ -26,17 +26,17 @@ _SPECIAL = (Infinity, NegativeInfinity, NaN, Piecewise)
 TRUE, FALSE = sp.true, sp.false
 
 
-def is_special(e: Any) -> bool:
+def is_special(e: sp.Basic) -> bool:
     """Whether an entry may be infinite or undefined, so that it needs care."""
     return isinstance(e, _SPECIAL)
 
 
-def is_improper(e: Any) -> bool:
+def is_improper(e: sp.Basic) -> bool:
     """Whether an entry is infinite or undefined on some branch: a mask that depends on an input."""
     return isinstance(e, Piecewise) and any(isinstance(b, (*INFINITE, NaN)) or is_improper(b) for b, _ in e.args)
 
 
-def choose(condition: Any, then: Any, otherwise: Any) -> Any:
+def choose(condition: sp.Basic, then: sp.Basic, otherwise: sp.Basic) -> sp.Basic:
     """`then` where the condition holds, `otherwise` elsewhere."""
     if condition is TRUE or then == otherwise:
         return then
@@ -49,7 +49,7 @@ def choose(condition: Any, then: Any, otherwise: Any) -> Any:
 def extended(finite: Scalar, limit: Scalar) -> Scalar:
     """A function on finite expressions, continued by `limit` to infinite ones, branch by branch through masks."""
 
-    def scalar(*args: Any) -> Any:
+    def scalar(*args: sp.Basic) -> sp.Basic:
         if not any(isinstance(e, _SPECIAL) for e in args):
             return finite(*args)
         for position, e in enumerate(args):
@@ -68,7 +68,7 @@ def extended(finite: Scalar, limit: Scalar) -> Scalar:
 def _at_infinity(function: Scalar) -> Scalar:
     """The function's limit where it has one, else nan, which is also what JAX gives."""
 
-    def limit(e: Any) -> Any:
+    def limit(e: sp.Basic) -> sp.Basic:
         value = function(e)
         real = value.is_number and value.is_extended_real and not isinstance(value, sp.AccumBounds)
         return value if real else sp.nan
@@ -80,8 +80,8 @@ def unary(function: Scalar, finite: Scalar | None = None) -> Scalar:
     """A function of one number; `finite` builds it at a finite expression when SymPy's own evaluation is too slow."""
     build = finite or function
 
-    def checked(e: Any) -> Any:
-        value: Any = build(e)
+    def checked(e: sp.Basic) -> sp.Basic:
+        value: sp.Basic = build(e)
         return sp.nan if e.is_Number and not value.is_extended_real else value  # as JAX: sqrt(-1) is nan
 
     return extended(checked, _at_infinity(function))
@@ -93,7 +93,7 @@ def named(function: Scalar, parity: int) -> Scalar:
     SymPy evaluates these by asking whether the argument is zero or imaginary: seconds for sums inside an LSTM.
     """
 
-    def build(e: Any) -> Any:
+    def build(e: sp.Basic) -> sp.Basic:
         if e.is_Atom:
             return function(e)
         if parity and e.could_extract_minus_sign():
@@ -106,7 +106,7 @@ def named(function: Scalar, parity: int) -> Scalar:
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-def _sign_of(e: Any) -> int:
+def _sign_of(e: sp.Basic) -> int:
     if isinstance(e, Infinity) or is_positive(e):
         return 1
     if isinstance(e, NegativeInfinity) or is_positive(-e):
@@ -119,17 +119,17 @@ def _sign_of(e: Any) -> int:
     )
 
 
-def _mul_limit(a: Any, b: Any) -> Any:
+def _mul_limit(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     sign = _sign_of(a) * _sign_of(b)
     return sp.nan if sign == 0 else sign * sp.oo
 
 
-def _add_limit(a: Any, b: Any) -> Any:
+def _add_limit(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     infinite = {e for e in (a, b) if isinstance(e, INFINITE)}
     return infinite.pop() if len(infinite) == 1 else sp.nan
 
 
-def _divide(a: Any, b: Any) -> Any:
+def _divide(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     if b == 0:
         if a.is_Number:
             return sp.nan if a == 0 else sp.sign(a) * sp.oo
@@ -137,7 +137,7 @@ def _divide(a: Any, b: Any) -> Any:
     return a / b
 
 
-def _div_limit(a: Any, b: Any) -> Any:
+def _div_limit(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     if not isinstance(b, INFINITE):
         return _mul_limit(a, b) if b != 0 else a
     return sp.nan if isinstance(a, INFINITE) else sp.S.Zero
@@ -149,12 +149,12 @@ neg = extended(lambda a: -a, lambda a: -a)
 div = extended(_divide, _div_limit)
 
 
-def sub(a: Any, b: Any) -> Any:
+def sub(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     """`a - b`."""
     return add(a, neg(b)) if is_special(a) or is_special(b) else a - b
 
 
-def extremum(kind: Any, *terms: Any) -> Any:
+def extremum(kind: Any, *terms: sp.Basic) -> sp.Basic:
     """`Max` or `Min` of the terms, nested ones merged, the constants among them reduced to one."""
     top, bottom = (Infinity, NegativeInfinity) if kind is sp.Max else (NegativeInfinity, Infinity)
     flat: dict[Any, None] = {}
@@ -179,31 +179,31 @@ def extremum(kind: Any, *terms: Any) -> Any:
     return built
 
 
-def maximum(*terms: Any) -> Any:
+def maximum(*terms: sp.Basic) -> sp.Basic:
     """The largest term."""
     return extremum(sp.Max, *terms)
 
 
-def minimum(*terms: Any) -> Any:
+def minimum(*terms: sp.Basic) -> sp.Basic:
     """The smallest term."""
     return extremum(sp.Min, *terms)
 
 
-def _no_limit(name: str, *args: Any) -> Any:
+def _no_limit(name: str, *args: sp.Basic) -> sp.Basic:
     raise Unreadable(f"`{name}` is asked for at {args}", "keep infinite constants out of it with `jnp.where`")
 
 
-def _power(a: Any, b: Any) -> Any:
+def _power(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     if a is sp.S.Zero and not is_positive(b) and b is not sp.S.Zero:
         raise Unreadable(f"0 is raised to the power {b}", "select with `jnp.where` instead")
-    value: Any = a**b
+    value: sp.Basic = a**b
     return sp.nan if a.is_Number and b.is_Number and not value.is_extended_real else value
 
 
-def _power_limit(a: Any, b: Any) -> Any:
+def _power_limit(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     if not (a.is_number and b.is_number):
         raise Unreadable(f"{a} is raised to the power {b}", "keep infinite constants out of it with `jnp.where`")
-    value: Any = a**b
+    value: sp.Basic = a**b
     return value if value.is_extended_real else sp.nan
 
 
@@ -214,39 +214,39 @@ angle = extended(sp.atan2, lambda y, x: _no_limit("atan2", y, x))
 # -- functions --------------------------------------------------------------------------------------------------------
 
 
-def _log(e: Any) -> Any:
+def _log(e: sp.Basic) -> sp.Basic:
     if e == 0:
         return -sp.oo
     return sp.log(e) if e.is_Atom or isinstance(e, sp.exp) else sp.log(e, evaluate=False)
 
 
-def _abs(e: Any) -> Any:
+def _abs(e: sp.Basic) -> sp.Basic:
     if is_nonnegative(e):
         return e
     return sp.Abs(e) if e.is_Atom else sp.Abs(e, evaluate=False)
 
 
-def _sign(e: Any) -> Any:
+def _sign(e: sp.Basic) -> sp.Basic:
     if is_positive(e):
         return sp.S.One
     return sp.sign(e) if e.is_Atom else sp.sign(e, evaluate=False)
 
 
-def _rsqrt(e: Any) -> Any:
+def _rsqrt(e: sp.Basic) -> sp.Basic:
     return sp.oo if e == 0 else 1 / sp.sqrt(e)
 
 
-def _cbrt(e: Any) -> Any:
+def _cbrt(e: sp.Basic) -> sp.Basic:
     """The real cube root: sign(x) |x|^(1/3), which SymPy's principal root is not for x < 0."""
     third = sp.Rational(1, 3)
     return e**third if is_nonnegative(e) else sign(e) * absolute(e) ** third
 
 
-def _floor(e: Any) -> Any:
+def _floor(e: sp.Basic) -> sp.Basic:
     return e if is_integer(e) else sp.floor(e)
 
 
-def is_integer(e: Any) -> bool:
+def is_integer(e: sp.Basic) -> bool:
     """Whether an entry takes integer values only, as far as its shape shows."""
     if isinstance(e, (sp.Add, sp.Mul, sp.Max, sp.Min)):
         return all(map(is_integer, e.args))
@@ -255,7 +255,7 @@ def is_integer(e: Any) -> bool:
     return bool((e.is_Atom or isinstance(e, (sp.floor, sp.ceiling, sp.sign))) and e.is_integer)
 
 
-def _exp(e: Any) -> Any:
+def _exp(e: sp.Basic) -> sp.Basic:
     """SymPy's evaluation only where it has something to do: numbers, and logarithms that cancel."""
     terms = sp.Add.make_args(e)
     cancels = any(isinstance(factor, sp.log) for term in terms for factor in sp.Mul.make_args(term))
@@ -271,24 +271,24 @@ sign = unary(sp.sign, _sign)
 floor = unary(lambda e: e, _floor)
 
 
-def ceiling(e: Any) -> Any:
+def ceiling(e: sp.Basic) -> sp.Basic:
     """The least integer that is not less."""
     return neg(floor(neg(e)))
 
 
-def truncate(e: Any) -> Any:
+def truncate(e: sp.Basic) -> sp.Basic:
     """The integer part, towards zero."""
     if not is_special(e) and is_integer(e):
         return e
     return floor(e) if is_nonnegative(e) else mul(sign(e), floor(absolute(e)))
 
 
-def round_half_away(e: Any) -> Any:
+def round_half_away(e: sp.Basic) -> sp.Basic:
     """The nearest integer, halves away from zero."""
     return mul(sign(e), floor(add(absolute(e), sp.Rational(1, 2))))
 
 
-def round_half_even(e: Any) -> Any:
+def round_half_even(e: sp.Basic) -> sp.Basic:
     """The nearest integer, halves to the even one: a tie is where `e + 1/2` is an integer; an odd one steps down."""
     up = add(e, sp.Rational(1, 2))
     whole = floor(up)
@@ -298,7 +298,7 @@ def round_half_even(e: Any) -> Any:
     return choose(tie, whole - 1, whole)
 
 
-def remainder(a: Any, b: Any) -> Any:
+def remainder(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     """What is left of `a` after the whole multiples of `b` towards zero: it has the sign of `a`, as in C."""
     if a.is_number and b.is_number:
         return a - b * truncate(a / b)
@@ -313,14 +313,14 @@ def remainder(a: Any, b: Any) -> Any:
 def recorded(function: Elementwise) -> Scalar:
     """The function of numbers that a record's formula says."""
 
-    def scalar(e: Any) -> Any:
+    def scalar(e: sp.Basic) -> sp.Basic:
         form = formula(function.form)
         return named(form.func, function.parity)(e) if function.sympy and form.is_Function else _at(form, e)
 
     return scalar
 
 
-def _at(form: Any, e: Any) -> Any:
+def _at(form: Any, e: sp.Basic) -> sp.Basic:
     """A formula in z at an entry, node by node."""
     if form.is_Symbol:
         return e

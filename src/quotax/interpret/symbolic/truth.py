@@ -24,12 +24,12 @@ _NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def truth(value: Any) -> Any:
+def truth(value: sp.Basic) -> sp.Basic:
     """A Python truth value as SymPy's."""
     return TRUE if value else FALSE
 
 
-def conjunction(*terms: Any) -> Any:
+def conjunction(*terms: sp.Basic) -> sp.Basic:
     """All of the terms."""
     terms = tuple(dict.fromkeys(t for t in terms if t is not TRUE))
     if FALSE in terms:
@@ -37,7 +37,7 @@ def conjunction(*terms: Any) -> Any:
     return TRUE if not terms else terms[0] if len(terms) == 1 else sp.And(*terms, evaluate=False)
 
 
-def disjunction(*terms: Any) -> Any:
+def disjunction(*terms: sp.Basic) -> sp.Basic:
     """Any of the terms."""
     terms = tuple(dict.fromkeys(t for t in terms if t is not FALSE))
     if TRUE in terms:
@@ -45,12 +45,12 @@ def disjunction(*terms: Any) -> Any:
     return FALSE if not terms else terms[0] if len(terms) == 1 else sp.Or(*terms, evaluate=False)
 
 
-def negation(term: Any) -> Any:
+def negation(term: sp.Basic) -> sp.Basic:
     """Not the term."""
     return sp.Not(term)
 
 
-def exclusive(a: Any, b: Any) -> Any:
+def exclusive(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     """Exactly one of the two."""
     if isinstance(a, (BooleanTrue, BooleanFalse)):
         return negation(b) if a is TRUE else b
@@ -59,7 +59,7 @@ def exclusive(a: Any, b: Any) -> Any:
     return FALSE if a == b else sp.Xor(a, b)
 
 
-def _first_true(branches: list[tuple[Any, Any]]) -> Any:
+def _first_true(branches: list[tuple[sp.Basic, sp.Basic]]) -> sp.Basic:
     """The truth of the first branch whose condition holds."""
     found, before = [], TRUE
     for value, condition in branches:
@@ -68,7 +68,7 @@ def _first_true(branches: list[tuple[Any, Any]]) -> Any:
     return disjunction(*found)
 
 
-def compare(relation: str, a: Any, b: Any, below: Mapping[sp.Symbol, int] | None = None) -> Any:
+def compare(relation: str, a: sp.Basic, b: sp.Basic, below: Mapping[sp.Symbol, int] | None = None) -> sp.Basic:
     """`a relation b` as a SymPy truth value; `below`, for integers, bounds the symbols (see `bounds.interval`)."""
     if isinstance(a, NaN) or isinstance(b, NaN):
         return truth(relation == "ne")
@@ -100,7 +100,7 @@ def compare(relation: str, a: Any, b: Any, below: Mapping[sp.Symbol, int] | None
     return _RELATION[relation](a, b, evaluate=False)
 
 
-def is_finite(e: Any) -> Any:
+def is_finite(e: sp.Basic) -> sp.Basic:
     """Whether a value is finite: true of every expression in real symbols, except where a mask says otherwise."""
     if isinstance(e, (*INFINITE, NaN)):
         return FALSE

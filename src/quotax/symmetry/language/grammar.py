@@ -13,11 +13,7 @@ import sympy as sp
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.errors import SymmetryError
 from quotax.symmetry.groups import Group
-from quotax.symmetry.new_entries.general_entries import (
-    RESERVED,
-    Entry,
-    label,
-)
+from quotax.symmetry.new_entries.general_entries import RESERVED, Entry, label
 from quotax.symmetry.new_entries.sums import contract_deltas
 
 FUNCTIONS: dict[str, Callable[[sp.Expr], sp.Expr]] = {"exp": sp.exp, "log": sp.log}

@@ -15,8 +15,8 @@ from quotax.interpret.laws.rules.masked_rows import left_over
 from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.rules.truths import compared_truth
-from quotax.interpret.laws.tensors import NoLaw, Tensor
-from quotax.interpret.laws.writing import OPEN, Eqn
+from quotax.interpret.laws.tensors import NoLaw, Tensor, Value
+from quotax.interpret.laws.writing import OPEN, Eqn, Rule
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Factor
@@ -35,7 +35,7 @@ def result(eqn: Eqn, value: Tensor, poly: Poly) -> Tensor:
     return eqn.writer.settled(out) if eqn.out_kind == "f" else out
 
 
-def counts(eqn: Eqn, args: Sequence[Any]) -> bool:
+def counts(eqn: Eqn, args: Sequence[Value]) -> bool:
     """Whether a sum or product of integers is one of positions in a type that holds them; else it may overflow."""
     if eqn.out_kind != "i":
         return True
@@ -52,10 +52,10 @@ def counts(eqn: Eqn, args: Sequence[Any]) -> bool:
     return True
 
 
-def linear(scale: int) -> Any:
+def linear(scale: int) -> Rule:
     """`a + scale * b`."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         if not counts(eqn, args):
             return opaque(eqn, args)
         left, right = operands(eqn, args)
@@ -73,15 +73,16 @@ def _in_range(eqn: Eqn, poly: Poly) -> bool:
     return found is not None and found[0].nonnegative
 
 
-def negative(eqn: Eqn, args: list[Any]) -> list[Any]:
+def negative(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`-a`."""
     if not counts(eqn, args):
         return opaque(eqn, args)
-    poly = eqn.algebra.scale(args[0].poly, -1)
-    return [replace(args[0], poly=poly, compared=())] if _in_range(eqn, poly) else opaque(eqn, args)
+    value = eqn.writer.tensor(args[0])
+    poly = eqn.algebra.scale(value.poly, -1)
+    return [replace(value, poly=poly, compared=())] if _in_range(eqn, poly) else opaque(eqn, args)
 
 
-def product(eqn: Eqn, args: list[Any]) -> list[Any]:
+def product(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a b` at each place."""
     if not counts(eqn, args):
         return opaque(eqn, args)
@@ -95,7 +96,7 @@ def product(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [out]
 
 
-def quotient(eqn: Eqn, args: list[Any]) -> list[Any]:
+def quotient(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a / b`; of integers, a function without laws of its own."""
     if eqn.out_kind == "i":
         return opaque(eqn, args)
@@ -105,17 +106,17 @@ def quotient(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [replace(out, assumed=out.assumed | inverse.assumed)]
 
 
-def integer_power(eqn: Eqn, args: list[Any]) -> list[Any]:
+def integer_power(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a ** n`."""
     if eqn.out_kind == "i":
         return opaque(eqn, args)
-    return [power(eqn, args[0], Fraction(int(eqn.params["y"])))]
+    return [power(eqn, eqn.writer.tensor(args[0]), Fraction(int(eqn.params["y"])))]
 
 
-def fixed_power(exponent: str) -> Any:
+def fixed_power(exponent: str) -> Rule:
     """`a ** exponent` for a primitive that says so."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         if eqn.out_kind == "i":
             return opaque(eqn, args)
         return [power(eqn, eqn.writer.tensor(args[0]), Fraction(exponent))]
@@ -123,7 +124,7 @@ def fixed_power(exponent: str) -> Any:
     return rule
 
 
-def general_power(eqn: Eqn, args: list[Any]) -> list[Any]:
+def general_power(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a ** b`: by the laws of powers when b is one number."""
     found = one_number(eqn, args[1])
     if found is not None and np.isfinite(found) and isinstance(args[0], Tensor) and eqn.shape(1) == ():
@@ -256,7 +257,7 @@ def _one_entry(term: Term) -> bool:
     return len(term) == 1 and term[0].power == 1
 
 
-def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
+def convert(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Change of type: nothing for reals, for truth values as 0 and 1, and for integers as reals or longer integers."""
     before, after = eqn.inputs[0].dtype, eqn.outputs[0].dtype
     kinds = eqn.kind(0), eqn.out_kind
@@ -278,7 +279,7 @@ def convert(eqn: Eqn, args: list[Any]) -> list[Any]:
     return opaque(eqn, args)
 
 
-def rounded(eqn: Eqn, args: list[Any]) -> list[Any]:
+def rounded(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Fewer digits, which is nothing for reals."""
     eqn.writer.casts += 1
     return list(args)

@@ -15,7 +15,7 @@ from quotax.interpret.laws.rules.pointwise import generic, infinity, one_number,
 from quotax.interpret.laws.rules.positions import as_size, bounds, decided, token_of, token_selection, top_place
 from quotax.interpret.laws.rules.truths import compared_truth
 from quotax.interpret.laws.sources import together
-from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
+from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, Value
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
@@ -24,7 +24,7 @@ from quotax.kernel.sheet import Extreme, Function, Guard, definitions, made_of, 
 from quotax.kernel.sizes import ZERO
 
 
-def finite(eqn: Eqn, args: list[Any]) -> list[Any]:
+def finite(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Every real number is finite: true, guarded by the conditions under which the operand is a number."""
     value = eqn.writer.tensor(args[0])
     if _infinite(eqn.algebra, value.poly):
@@ -41,7 +41,7 @@ def _infinite(algebra: Algebra, poly: Poly) -> bool:
 # --- comparisons and choices
 
 
-def extreme(eqn: Eqn, args: list[Any]) -> list[Any]:
+def extreme(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`max` and `min`: `max(a, -inf) = a`, and where `a <= b` is known of positions, `max(a, b) = b`."""
     smaller = eqn.primitive.name == "min"
     worst = np.inf if smaller else -np.inf
@@ -65,7 +65,7 @@ def _order_of(algebra: Algebra, left: Poly, right: Poly) -> int | None:
     return 1 if found[0].positive else None
 
 
-def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
+def clamp(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Clamping between bounds, which does nothing to positions that are known to be in them."""
     low, value, high = operands(eqn, args)
     over, under = _order_of(eqn.algebra, low.poly, value.poly), _order_of(eqn.algebra, value.poly, high.poly)
@@ -74,7 +74,7 @@ def clamp(eqn: Eqn, args: list[Any]) -> list[Any]:
     return generic(eqn, args)
 
 
-def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
+def compare(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Comparisons: of positions where it is known, of tokens and ramps with ramps a selection, else a function."""
     name, algebra = eqn.primitive.name, eqn.algebra
     left, right = operands(eqn, args)
@@ -94,7 +94,11 @@ def compare(eqn: Eqn, args: list[Any]) -> list[Any]:
             if found is not None:
                 return [replace(left, poly=found, compared=())]
     (out,) = generic(eqn, args)
-    return [_compared(left, right, out.poly, tuple(p for p in (left.poly, right.poly) if rational(p) is None))]
+    return [
+        _compared(
+            left, right, eqn.writer.tensor(out).poly, tuple(p for p in (left.poly, right.poly) if rational(p) is None)
+        )
+    ]
 
 
 def _compared(left: Tensor, right: Tensor, poly: Poly, compared: tuple[Poly, ...]) -> Tensor:
@@ -131,7 +135,7 @@ def _counts(what: Any) -> bool:
     return isinstance(what, kinds.Ramp)
 
 
-def select(eqn: Eqn, args: list[Any]) -> list[Any]:
+def select(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`where`: `p a + (1 - p) b`; next to an infinite alternative, a mask."""
     which, *cases = args
     number = one_number(eqn, which)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.choices import select
 from quotax.interpret.laws.rules.pointwise import one_number
 from quotax.interpret.laws.rules.reindexing import joined, picked, without
-from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, place, relabelled
-from quotax.interpret.laws.writing import Eqn
+from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, Value, place, relabelled
+from quotax.interpret.laws.writing import Eqn, Rule
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Carry
 from quotax.kernel.indices import Index
@@ -24,12 +23,12 @@ _TURNS = 64
 """Loops of a fixed length are unrolled up to this many turns."""
 
 
-def call(parameter: str) -> Any:
+def call(parameter: str) -> Rule:
     """What a call computes is its body."""
     return lambda eqn, args: eqn.run(eqn.params[parameter], args)
 
 
-def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
+def branch(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The branch that a constant index names, or a choice between two."""
     index, *rest = args
     bodies = eqn.params["branches"]
@@ -50,7 +49,7 @@ def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
     return out
 
 
-def _chosen(eqn: Eqn, tests: list[Any], results: list[Any]) -> list[Any]:
+def _chosen(eqn: Eqn, tests: list[Value], results: list[Value]) -> list[Value]:
     """Results with the guards of what decided that it is these."""
     guards = frozenset().union(*(t.guards for t in tests if isinstance(t, Tensor)))
     if not guards:
@@ -58,13 +57,13 @@ def _chosen(eqn: Eqn, tests: list[Any], results: list[Any]) -> list[Any]:
     return [replace(v, guards=v.guards | guards) for v in map(eqn.writer.tensor, results)]
 
 
-def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
+def while_loop(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A loop whose condition is constant at every turn, unrolled."""
     p = eqn.params
     first = p["cond_nconsts"]
     second = first + p["body_nconsts"]
     test, body, carry = args[:first], args[first:second], list(args[second:])
-    tests: list[Any] = []
+    tests: list[Value] = []
     for _ in range(_TURNS):
         (goes_on,) = eqn.run(p["cond_jaxpr"], [*test, *carry])
         number = one_number(eqn, goes_on)
@@ -77,7 +76,7 @@ def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
     raise NoLaw(f"it turns more than {_TURNS} times")
 
 
-def scan(eqn: Eqn, args: list[Any]) -> list[Any]:
+def scan(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Unrolled when it is short and has a fixed length, a recurrence otherwise."""
     p = eqn.params
     length = tensors.extent(p["length"])
@@ -88,9 +87,9 @@ def scan(eqn: Eqn, args: list[Any]) -> list[Any]:
     return _recurrence(eqn, consts, carry, sequences, length)
 
 
-def _unrolled(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: int) -> list[Any]:
+def _unrolled(eqn: Eqn, consts: list[Value], carry: list[Value], sequences: list[Value], length: int) -> list[Value]:
     p = eqn.params
-    collected: list[list[Any]] = [[] for _ in eqn.outputs[p["num_carry"] :]]
+    collected: list[list[Value]] = [[] for _ in eqn.outputs[p["num_carry"] :]]
     order = range(length)
     for time in reversed(order) if p["reverse"] else order:
         now = [_row(eqn, xs, time) for xs in sequences]
@@ -101,8 +100,9 @@ def _unrolled(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any
     stacked = []
     for rows in collected:
         ordered = rows[::-1] if p["reverse"] else rows
-        if all(isinstance(r, Known) for r in ordered):
-            stacked.append(Known(np.stack([r.array for r in ordered])))
+        known = [r.array for r in ordered if isinstance(r, Known)]
+        if len(known) == len(ordered):
+            stacked.append(Known(np.stack(known)))
             continue
         tensor = next(r for r in ordered if isinstance(r, Tensor))
         alike = tensors.unified(eqn.algebra, [eqn.writer.tensor(r, tensor.dims) for r in ordered])
@@ -110,13 +110,13 @@ def _unrolled(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any
     return [*carry, *stacked]
 
 
-def _row(eqn: Eqn, xs: Any, time: int) -> Any:
+def _row(eqn: Eqn, xs: Value, time: int) -> Value:
     if isinstance(xs, Known):
         return Known(xs.array[time])
     return without(eqn, picked(eqn, xs, 0, Size.of(time), 1, ONE), 0)
 
 
-def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[Any], length: Size) -> list[Any]:
+def _recurrence(eqn: Eqn, consts: list[Value], carry: list[Value], sequences: list[Value], length: Size) -> list[Value]:
     """`C[0] = init`, `C[t + 1] = body(C[t], x[t])`: the carry is one tensor with an index of time.
 
     Time is a free index of everything in the body, so nothing that depends on it can pass for a constant.
@@ -155,7 +155,7 @@ def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[A
     inits, nexts, finals = [], [], []
     for number, before, after, value in zip(numbers, start, out, inside, strict=False):
         own = tensors.flat(tensors.labels(value.dims))
-        slots: dict[Any, Index] = {i: slot(k + 1, i.extent) for k, i in enumerate((*around, *own))}
+        slots: dict[Index, Index] = {i: slot(k + 1, i.extent) for k, i in enumerate((*around, *own))}
         same, following = (tensors.refined(algebra, v, value.dims) for v in (before, after))
         if same.dims != value.dims or following.dims != value.dims:
             raise NoLaw("its carry is made of several axes")
@@ -170,7 +170,7 @@ def _recurrence(eqn: Eqn, consts: list[Any], carry: list[Any], sequences: list[A
     guards = frozenset().union(*(v.guards for v in everything))
     stacked = []
     for value in out[len(carry) :]:
-        mapping: dict[Any, Index] = {
+        mapping: dict[Index, Index] = {
             place(d, f, s): place(d + 1, f, s) for d, fs in enumerate(value.dims) for f, s in enumerate(fs)
         }
         moment = place(0, 0, length)

@@ -13,7 +13,7 @@ import sympy as sp
 
 from quotax.elementwise import FUNCTIONS
 from quotax.interpret.laws import tensors
-from quotax.interpret.laws.tensors import Known, NoLaw, Tensor
+from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, Value
 from quotax.interpret.laws.writing import Eqn, uniform
 from quotax.kernel.atoms import Infinite, Real
 from quotax.kernel.polynomials import Poly, rational
@@ -26,7 +26,7 @@ def variables(count: int) -> tuple[sp.Symbol, ...]:
     return tuple(sp.Symbol(f"z{k}", real=True) for k in range(count))
 
 
-def operands(eqn: Eqn, args: Sequence[Any]) -> list[Tensor]:
+def operands(eqn: Eqn, args: Sequence[Value]) -> list[Tensor]:
     """The operands at the output's shape: a scalar, or a dimension of size one, is an index that does not occur."""
     shape = eqn.out_shape
     rank = len(shape)
@@ -53,7 +53,7 @@ def operands(eqn: Eqn, args: Sequence[Any]) -> list[Tensor]:
     return out
 
 
-def one_number(eqn: Eqn, arg: Any) -> Any:
+def one_number(eqn: Eqn, arg: Value) -> Any:
     """The number that all entries of an operand are, as NumPy has it; None when there is none."""
     if isinstance(arg, Known):
         array = np.asarray(arg.array)
@@ -75,7 +75,7 @@ def infinity(eqn: Eqn, poly: Poly) -> float | None:
     return float(coefficient) * what.value if isinstance(what, Infinite) and isinstance(what.value, float) else None
 
 
-def scalar_function(eqn: Eqn, args: Sequence[Any]) -> tuple[Function, list[int]]:
+def scalar_function(eqn: Eqn, args: Sequence[Value]) -> tuple[Function, list[int]]:
     """The primitive as a SymPy function of those arguments that are not plain numbers; and which ones those are."""
     inline = {k: v for k, arg in enumerate(args) if (v := one_number(eqn, arg)) is not None}
     kept = [k for k in range(len(args)) if k not in inline]
@@ -108,7 +108,7 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float64) if jax.numpy.issubdtype(dtype, np.floating) else dtype
 
 
-def generic(eqn: Eqn, args: list[Any]) -> list[Any]:
+def generic(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Any elementwise primitive with a symbolic meaning."""
     if "i" in eqn.kinds and eqn.primitive.name not in ("eq", "ne", "lt", "le", "gt", "ge", "select_n"):
         return opaque(eqn, args)
@@ -119,7 +119,7 @@ def generic(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [out.assuming(f"{function.where}, at {eqn.place}") if function and function.where else out]
 
 
-def opaque(eqn: Eqn, args: list[Any]) -> list[Any]:
+def opaque(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A function of which nothing is known but that it acts entry by entry: integers may overflow, bits have no law."""
     values = operands(eqn, args)
     symbols = variables(len(values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,8 @@ from jax.lax import GatherScatterMode
 
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.reindexing import at_index, embedded, merged, picked, renumbered
-from quotax.interpret.laws.tensors import NoLaw, Tensor, place, relabelled
-from quotax.interpret.laws.writing import Eqn
+from quotax.interpret.laws.tensors import NoLaw, Tensor, Value, place, relabelled
+from quotax.interpret.laws.writing import Eqn, Rule
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Extreme, Factor
@@ -195,7 +195,7 @@ def top_place(eqn: Eqn, poly: Poly, column: Index) -> Poly | None:
     )
     writer.notes[alone.format(eqn.place)] = None
     read, new = writer.fresh(column.extent), writer.fresh(column.extent)
-    mapping: dict[Any, Index] = {place(0, k, i.extent): i for k, i in enumerate(factor.at)}
+    mapping: dict[Index, Index] = {place(0, k, i.extent): i for k, i in enumerate(factor.at)}
     body = algebra.substitute(made.definition, {**mapping, made.touched[0]: read})
     which = [writer.fresh(size) for size in made.new]  # the first, the second: of several the place of each
     law = Extreme("none", False, follows=True)
@@ -234,7 +234,7 @@ def _without_ties(algebra: Algebra, poly: Poly, along: Index) -> bool:
 def _within(algebra: Algebra, factor: Factor) -> Poly | None:
     """What an entry is a sum of, or an increasing function of, where it is one."""
     made = algebra.atoms[factor.atom]
-    mapping: dict[Any, Index] = {
+    mapping: dict[Index, Index] = {
         place(0, k, size): i for k, (size, i) in enumerate(zip(made.slots, factor.at, strict=True))
     }
     match made.what:
@@ -271,7 +271,7 @@ def read_at(eqn: Eqn, value: Tensor, d: int, poly: Poly, strict: bool) -> Tensor
     return eqn.writer.settled(replace(shifted, poly=poly, compared=()))
 
 
-def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
+def gather(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A gather is linear in its operand: it reads at positions, whole windows where they start at a known place."""
     writer, algebra = eqn.writer, eqn.algebra
     operand, where = writer.tensor(args[0]), writer.tensor(args[1])
@@ -285,7 +285,7 @@ def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
     offset = dict(zip(kept, [d for d in range(out_rank) if d in numbers.offset_dims], strict=True))
     vector = len(where.dims) - 1
     # the operand keeps its dimensions; those of the positions stand behind them
-    behind: dict[Any, Index] = {
+    behind: dict[Index, Index] = {
         place(k, f, s): place(rank + k, f, s) for k in range(vector) for f, s in enumerate(where.dims[k])
     }
     value = replace(operand, dims=(*operand.dims, *where.dims[:vector]))
@@ -308,7 +308,7 @@ def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
     for d, k in zip(batching, numbers.start_indices_batching_dims, strict=True):
         if value.dims[d] != value.dims[rank + k]:
             raise NoLaw("its batch dimensions do not factor alike")
-        same: dict[Any, Index] = {place(d, f, s): place(rank + k, f, s) for f, s in enumerate(value.dims[d])}
+        same: dict[Index, Index] = {place(d, f, s): place(rank + k, f, s) for f, s in enumerate(value.dims[d])}
         value = relabelled(algebra, value, same, tuple(() if j == d else f for j, f in enumerate(value.dims)))
     sources: list[int | None] = [None] * out_rank
     for d, position in offset.items():
@@ -321,7 +321,7 @@ def gather(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 def _component(eqn: Eqn, where: Tensor, component: int, vector: int) -> Poly:
     """One component of the vectors of positions."""
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     for f, size in enumerate(where.dims[vector]):
         if f or size.value is None:
             raise NoLaw("its vectors of positions have a variable length")
@@ -341,7 +341,7 @@ def _clipped(eqn: Eqn, poly: Poly, size: Size) -> Poly:
     return poly
 
 
-def dynamic_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
+def dynamic_slice(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A slice at a known position; at positions that are values, only of size one. Positions are clipped."""
     value, starts = eqn.writer.tensor(args[0]), args[1:]
     shape, new = eqn.shape(0), eqn.out_shape
@@ -371,7 +371,7 @@ def _clamped(eqn: Eqn, start: Size, last: Size) -> Size:
     raise NoLaw(f"whether its position {start} is in bounds depends on the sizes")
 
 
-def update_slice(eqn: Eqn, args: list[Any]) -> list[Any]:
+def update_slice(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A slice replaced at a known position."""
     old, new, *starts = args
     shape, counts = eqn.shape(0), eqn.shape(1)
@@ -396,10 +396,10 @@ def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) 
     return merged([old, new], Tensor(old.dims, poly))
 
 
-def scatter(keep: bool) -> Callable[[Eqn, list[Any]], list[Any]]:
+def scatter(keep: bool) -> Rule:
     """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`)."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         old, where, new = (eqn.writer.tensor(a) for a in args)
         numbers = eqn.params["dimension_numbers"]
         if len(where.dims) != 1 or numbers.operand_batching_dims:
@@ -420,7 +420,7 @@ def scatter(keep: bool) -> Callable[[Eqn, list[Any]], list[Any]]:
             if not (start.nonnegative and eqn.writer.at_least(shape[d], start.plus(counts[d]))):
                 raise NoLaw("it may write out of bounds")
             at[d] = start
-        mapping: dict[Any, Index] = {}
+        mapping: dict[Index, Index] = {}
         dims: list[tuple[Size, ...]] = [()] * len(shape)
         for source, d in enumerate(kept):
             dims[d] = new.dims[source]

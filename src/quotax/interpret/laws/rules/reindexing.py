@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import sympy as sp
 
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.pointwise import applied, variables
-from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, place, relabelled
+from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, Value, place, relabelled
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Fixed, Index, Pair
@@ -22,7 +21,7 @@ from quotax.kernel.sizes import ONE, Size
 
 def renumbered(eqn: Eqn, value: Tensor, sources: Sequence[int | None], shape: Sequence[Size]) -> Tensor:
     """The tensor whose dimension `d` is dimension `sources[d]` of `value` (None: of size one, or repeated)."""
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     dims = []
     for d, source in enumerate(sources):
         if source is None or (not value.dims[source] and shape[d] != ONE):
@@ -34,12 +33,12 @@ def renumbered(eqn: Eqn, value: Tensor, sources: Sequence[int | None], shape: Se
     return relabelled(eqn.algebra, value, mapping, tuple(dims))
 
 
-def transpose(eqn: Eqn, args: list[Any]) -> list[Any]:
+def transpose(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Dimensions in another order."""
-    return [renumbered(eqn, args[0], list(eqn.params["permutation"]), eqn.out_shape)]
+    return [renumbered(eqn, eqn.writer.tensor(args[0]), list(eqn.params["permutation"]), eqn.out_shape)]
 
 
-def broadcast(eqn: Eqn, args: list[Any]) -> list[Any]:
+def broadcast(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A new dimension is an index that does not occur."""
     value = args[0]
     if isinstance(value, Known):
@@ -51,14 +50,15 @@ def broadcast(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [renumbered(eqn, value, sources, eqn.out_shape)]
 
 
-def squeeze(eqn: Eqn, args: list[Any]) -> list[Any]:
+def squeeze(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Dimensions of size one dropped."""
     rank = len(eqn.shape(0))
     gone = {d % rank for d in eqn.params["dimensions"]}
-    return [renumbered(eqn, args[0], [d for d in range(rank) if d not in gone], eqn.out_shape)]
+    kept = [d for d in range(rank) if d not in gone]
+    return [renumbered(eqn, eqn.writer.tensor(args[0]), kept, eqn.out_shape)]
 
 
-def reshape(eqn: Eqn, args: list[Any]) -> list[Any]:
+def reshape(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Factors regrouped in their order: entry `i n + j` of the whole is entry (i, j), whatever the dimensions are."""
     if eqn.params.get("dimensions") is not None:
         raise NoLaw("it permutes dimensions while it reshapes")
@@ -74,7 +74,7 @@ def without(eqn: Eqn, value: Tensor, d: int) -> Tensor:
 # --- parts of a dimension
 
 
-def sliced(eqn: Eqn, args: list[Any]) -> list[Any]:
+def sliced(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Every `stride`-th entry from a start."""
     value = eqn.writer.tensor(args[0])
     shape, new = eqn.shape(0), eqn.out_shape
@@ -106,7 +106,7 @@ def at_index(eqn: Eqn, value: Tensor, d: int, index: Index, factors: tuple[Size,
         return replace(value, dims=dims)
     split = _fitted(index, value.dims[d])
     if split is not None:
-        mapping: dict[Any, Index] = dict(zip(old, split, strict=True))
+        mapping: dict[Index, Index] = dict(zip(old, split, strict=True))
         return relabelled(algebra, value, mapping, dims)
     away = [eqn.writer.fresh(size) for size in value.dims[d]]
     shifted = relabelled(algebra, value, dict(zip(old, away, strict=True)), value.dims)
@@ -152,7 +152,7 @@ def embedded(eqn: Eqn, value: Tensor, d: int, start: Size, stride: int, size: Si
     return replace(value, dims=dims, poly=algebra.multiply(hit, shifted.poly, away), compared=())
 
 
-def reverse(eqn: Eqn, args: list[Any]) -> list[Any]:
+def reverse(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Dimensions read backwards: `y_i = x_(n - 1 - i)`."""
     value = eqn.writer.tensor(args[0])
     for d in eqn.params["dimensions"]:
@@ -161,7 +161,7 @@ def reverse(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [value]
 
 
-def split(eqn: Eqn, args: list[Any]) -> list[Any]:
+def split(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Parts along one dimension."""
     value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
     start, out = Size.of(0), []
@@ -172,7 +172,7 @@ def split(eqn: Eqn, args: list[Any]) -> list[Any]:
     return out
 
 
-def unstack(eqn: Eqn, args: list[Any]) -> list[Any]:
+def unstack(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The entries of one dimension, each at a fixed position."""
     value, d = eqn.writer.tensor(args[0]), eqn.params["axis"]
     count = eqn.shape(0)[d].value
@@ -183,7 +183,7 @@ def unstack(eqn: Eqn, args: list[Any]) -> list[Any]:
 # --- parts put together
 
 
-def concatenate(eqn: Eqn, args: list[Any]) -> list[Any]:
+def concatenate(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Parts of one size: an index for the part; other parts: each put at its place."""
     d = eqn.params["dimension"]
     sizes = [eqn.shape(k)[d] for k in range(len(args))]
@@ -207,7 +207,7 @@ def concatenate(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [out]
 
 
-def _alike(eqn: Eqn, args: Sequence[Any], d: int) -> list[Tensor]:
+def _alike(eqn: Eqn, args: Sequence[Value], d: int) -> list[Tensor]:
     """Operands of one rank as tensors whose dimensions other than `d` factor alike."""
     tensor = next((a for a in args if isinstance(a, Tensor)), None)
     values: list[Tensor] = []
@@ -250,7 +250,7 @@ def joined(eqn: Eqn, values: Sequence[Tensor], d: int, new: bool = False) -> Ten
     inside = () if new else rest[d]
     own = (many, *inside) if len(values) > 1 else inside
     dims = (*rest[:d], own, *rest[d:]) if new else (*rest[:d], own, *rest[d + 1 :])
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     for k, factors in enumerate(rest):
         for f, size in enumerate(factors):
             if new and k >= d:
@@ -274,13 +274,13 @@ def merged(values: Sequence[Tensor], made: Tensor) -> Tensor:
     return replace(made, assumed=assumed, guards=made.guards.union(*(v.guards for v in values)))
 
 
-def stack(eqn: Eqn, args: list[Any]) -> list[Any]:
+def stack(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Equal parts along a new dimension."""
     d = eqn.params.get("axis", eqn.params.get("dimension", 0))
     return [joined(eqn, _alike(eqn, args, -1), d, new=True)]
 
 
-def pad(eqn: Eqn, args: list[Any]) -> list[Any]:
+def pad(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`sum_i [p = low + (gap + 1) i] x_i + (1 - sum_i [p = low + (gap + 1) i]) fill`; a negative low or high cuts."""
     value, fill = eqn.writer.tensor(args[0]), eqn.writer.tensor(args[1])
     algebra = eqn.algebra
@@ -306,10 +306,10 @@ def pad(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [merged([fill], replace(value, poly=algebra.add(value.poly, algebra.multiply(outside, fill.poly))))]
 
 
-def tile(eqn: Eqn, args: list[Any]) -> list[Any]:
+def tile(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Copies side by side: an index that does not occur."""
     value = eqn.writer.tensor(args[0])
-    mapping: dict[Any, Index] = {}
+    mapping: dict[Index, Index] = {}
     dims = []
     for d, factors in enumerate(value.dims):
         copies = tensors.extent(eqn.params["reps"][d])
@@ -321,7 +321,7 @@ def tile(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [relabelled(eqn.algebra, value, mapping, tuple(dims))]
 
 
-def iota(eqn: Eqn, args: list[Any]) -> list[Any]:
+def iota(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A ramp along one dimension: its position, as a number."""
     shape, d = eqn.out_shape, eqn.params["dimension"]
     size = shape[d]
@@ -345,6 +345,6 @@ def narrowed(eqn: Eqn, ramp: Tensor, size: Size) -> Tensor:
     return applied(eqn, Function(sp.Function(f"ramp_{dtype}")(z), (z,), f"ramp in {dtype}"), [ramp], ramp.dims)
 
 
-def size_value(eqn: Eqn, args: list[Any]) -> list[Any]:
+def size_value(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A size as a number."""
     return [Tensor((), eqn.algebra.size(tensors.extent(eqn.params["dim"])))]

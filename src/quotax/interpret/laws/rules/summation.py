@@ -10,8 +10,8 @@ import numpy as np
 
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.rules.algebraic import counts, result
-from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, common_factors, place, refined, relabelled
-from quotax.interpret.laws.writing import Eqn
+from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, Value, common_factors, place, refined, relabelled
+from quotax.interpret.laws.writing import Eqn, Rule
 from quotax.kernel.atoms import Extreme, Window
 from quotax.kernel.indices import Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Poly
@@ -20,7 +20,7 @@ from quotax.kernel.sheet import Guard, reduced
 from quotax.kernel.sizes import ONE, ZERO, Size
 
 
-def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
+def dot_general(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A contraction: `C[b,i,j] = sum_k A[b,k,i] B[b,k,j]`, batch dimensions first, then those left of A and of B."""
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     if eqn.out_kind == "i" and not counts(eqn, args):
@@ -29,8 +29,8 @@ def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
     left, right = _matched(eqn, args, shared)
     algebra = eqn.algebra
     dims: list[tuple[Size, ...]] = []
-    one: dict[Any, Index] = {}
-    two: dict[Any, Index] = {}
+    one: dict[Index, Index] = {}
+    two: dict[Index, Index] = {}
     summed: list[Index] = []
     for a, b in zip(left_sum, right_sum, strict=True):
         for f, size in enumerate(left.dims[a]):
@@ -50,10 +50,11 @@ def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [eqn.writer.settled(Tensor(tuple(dims), algebra.multiply(a.poly, b.poly, summed)))]
 
 
-def _matched(eqn: Eqn, args: Sequence[Any], shared: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+def _matched(eqn: Eqn, args: Sequence[Value], shared: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
     """Both operands as tensors whose shared dimensions factor alike."""
     left, right = args
     if isinstance(left, Known):
+        right = eqn.writer.tensor(right)
         own = list(tensors.dims_of(eqn.shape(0)))
         for a, b in shared:
             own[a] = right.dims[b]
@@ -69,7 +70,7 @@ def _matched(eqn: Eqn, args: Sequence[Any], shared: Sequence[tuple[int, int]]) -
     return refined(eqn.algebra, left, tuple(wanted_left)), refined(eqn.algebra, right, tuple(wanted_right))
 
 
-def reduce_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
+def reduce_sum(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The sum over some dimensions."""
     value = eqn.writer.tensor(args[0])
     if not counts(eqn, [value]):
@@ -79,20 +80,20 @@ def reduce_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [eqn.writer.settled(Tensor(dims, poly))]
 
 
-def _reduced(value: Tensor, axes: set[int]) -> tuple[list[Free], dict[Any, Index], Dims]:
+def _reduced(value: Tensor, axes: set[int]) -> tuple[list[Free], dict[Index, Index], Dims]:
     """The indices of reduced dimensions, the new names of the others, and the dimensions that stay."""
     kept = [d for d in range(len(value.dims)) if d not in axes]
     summed = [place(d, f, s) for d in sorted(axes) for f, s in enumerate(value.dims[d])]
-    mapping: dict[Any, Index] = {
+    mapping: dict[Index, Index] = {
         place(d, f, s): place(new, f, s) for new, d in enumerate(kept) for f, s in enumerate(value.dims[d])
     }
     return summed, mapping, tuple(value.dims[d] for d in kept)
 
 
-def reduction(name: str, law: Extreme) -> Any:
+def reduction(name: str, law: Extreme) -> Rule:
     """A reduction that is no sum."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         value = eqn.writer.tensor(args[0])
         touched, mapping, dims = _reduced(value, {int(a) for a in eqn.params["axes"]})
         if not touched and not law.ordered:
@@ -110,7 +111,7 @@ def reduction(name: str, law: Extreme) -> Any:
     return rule
 
 
-def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
+def running_sum(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A running sum: `y_i = sum_j [j <= i] x_j`; in reverse, `[i <= j]`."""
     value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
     if not counts(eqn, [value]):
@@ -128,22 +129,22 @@ def running_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [result(eqn, Tensor(value.dims, value.poly), total)]
 
 
-def running(name: str, law: Extreme) -> Any:
+def running(name: str, law: Extreme) -> Rule:
     """A running reduction that is no sum."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         value, d = eqn.writer.tensor(args[0]), int(eqn.params["axis"])
         touched = [place(d, f, s) for f, s in enumerate(value.dims[d])]
         away = [eqn.writer.fresh(i.extent) for i in touched]
         settings = bool(eqn.params["reverse"])
         poly = reduced(eqn.algebra, value.poly, touched, away, law, name, settings)
-        back: dict[Any, Index] = dict(zip(away, touched, strict=True))
+        back: dict[Index, Index] = dict(zip(away, touched, strict=True))
         return [Tensor(value.dims, eqn.algebra.substitute(poly, back))]
 
     return rule
 
 
-def sort(eqn: Eqn, args: list[Any]) -> list[Any]:
+def sort(eqn: Eqn, args: list[Value]) -> list[Value]:
     """One array sorted along a dimension: any order of what it reads gives the same."""
     if len(args) != 1:
         raise NoLaw("it sorts several arrays by one")
@@ -151,7 +152,7 @@ def sort(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [_ordered(eqn, value, d, value.dims[d], "sort")]
 
 
-def top_k(eqn: Eqn, args: list[Any]) -> list[Any]:
+def top_k(eqn: Eqn, args: list[Value]) -> list[Value]:
     """The largest entries along a dimension, in their order, and where they stand."""
     value = eqn.writer.tensor(args[0])
     d = int(eqn.params.get("axis", len(value.dims) - 1)) % len(value.dims)
@@ -168,7 +169,7 @@ def _ordered(
     touched = [place(d, f, s) for f, s in enumerate(value.dims[d])]
     away = [eqn.writer.fresh(s) for s in factors]
     poly = reduced(eqn.algebra, value.poly, touched, away, law or Extreme(), name, ())
-    back: dict[Any, Index] = {a: place(d, f, a.extent) for f, a in enumerate(away)}
+    back: dict[Index, Index] = {a: place(d, f, a.extent) for f, a in enumerate(away)}
     dims = tuple(factors if j == d else f for j, f in enumerate(value.dims))
     # what is no number is sorted to an end, and the others have places all the same
     guards = frozenset(Guard(c, None) for c in value.assumed)
@@ -189,7 +190,7 @@ def _window(eqn: Eqn, at: Index, tap: Index, entry: Index, window: Window) -> Po
     return eqn.algebra.entry(made, (at, tap, entry))
 
 
-def window_sum(eqn: Eqn, args: list[Any]) -> list[Any]:
+def window_sum(eqn: Eqn, args: list[Value]) -> list[Value]:
     """Sums over a sliding window: `y_i = sum_t sum_q [base q = stride i + dilation t - low] x_q`."""
     value = eqn.writer.tensor(args[0])
     p, algebra = eqn.params, eqn.algebra
@@ -217,14 +218,14 @@ def _settings(p: Any, d: int, dilation: str) -> Window:
     return Window(int(stride), int(spread), low, int(base))
 
 
-def window_extreme(name: str) -> Any:
+def window_extreme(name: str) -> Rule:
     """The extreme over a sliding window."""
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         value, p = eqn.writer.tensor(args[0]), eqn.params
         touched: list[Free] = []
         away: list[Free] = []
-        back: dict[Any, Index] = {}
+        back: dict[Index, Index] = {}
         dims: list[tuple[Size, ...]] = []
         for d, (size, new) in enumerate(zip(eqn.shape(0), eqn.out_shape, strict=True)):
             window = _settings(p, d, "window_dilation")
@@ -244,7 +245,7 @@ def window_extreme(name: str) -> Any:
     return rule
 
 
-def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
+def convolution(eqn: Eqn, args: list[Value]) -> list[Value]:
     """A convolution: the input read through windows, contracted with the kernel.
 
     `y[n,o,p] = sum_c sum_t sum_q [base q = stride p + dilation t - low] x[n,c,q] w[o,c,t]`, for each spatial dimension
@@ -267,8 +268,8 @@ def convolution(eqn: Eqn, args: list[Any]) -> list[Any]:
     out_n, out_c = spec.out_spec[0], spec.out_spec[1]
     dims: list[tuple[Size, ...]] = [()] * len(eqn.out_shape)
     dims[out_n], dims[out_c] = image.dims[n], kernel.dims[o]
-    one: dict[Any, Index] = {place(n, f, s): place(out_n, f, s) for f, s in enumerate(image.dims[n])}
-    two: dict[Any, Index] = {place(o, f, s): place(out_c, f, s) for f, s in enumerate(kernel.dims[o])}
+    one: dict[Index, Index] = {place(n, f, s): place(out_n, f, s) for f, s in enumerate(image.dims[n])}
+    two: dict[Index, Index] = {place(o, f, s): place(out_c, f, s) for f, s in enumerate(kernel.dims[o])}
     if lead:
         one[place(c, 0, lead[0])] = place(out_c, 0, lead[0])
     summed: list[Index] = []

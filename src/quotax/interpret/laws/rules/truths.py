@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from quotax.interpret.laws.rules.pointwise import opaque, operands
-from quotax.interpret.laws.tensors import Tensor
+from quotax.interpret.laws.tensors import Tensor, Value
 from quotax.interpret.laws.writing import Eqn
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, rational
 
@@ -20,7 +20,7 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-def conjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
+def conjunction(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a and b` of truth values is their product."""
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
@@ -28,17 +28,17 @@ def conjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [replace(left, poly=eqn.algebra.multiply(left.poly, right.poly), compared=())]
 
 
-def disjunction(eqn: Eqn, args: list[Any]) -> list[Any]:
+def disjunction(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a or b` is `a + b - a b`."""
     return _both(eqn, args, -1)
 
 
-def exclusive(eqn: Eqn, args: list[Any]) -> list[Any]:
+def exclusive(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`a xor b` is `a + b - 2 a b`."""
     return _both(eqn, args, -2)
 
 
-def _both(eqn: Eqn, args: list[Any], times: int) -> list[Any]:
+def _both(eqn: Eqn, args: list[Value], times: int) -> list[Value]:
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
     algebra = eqn.algebra
@@ -47,11 +47,12 @@ def _both(eqn: Eqn, args: list[Any], times: int) -> list[Any]:
     return [replace(left, poly=poly, compared=())]
 
 
-def negation(eqn: Eqn, args: list[Any]) -> list[Any]:
+def negation(eqn: Eqn, args: list[Value]) -> list[Value]:
     """`not a` is `1 - a`."""
     if eqn.kind(0) != "b":
         return opaque(eqn, args)
-    return [replace(args[0], poly=eqn.algebra.add(UNIT, args[0].poly, -1))]
+    value = eqn.writer.tensor(args[0])
+    return [replace(value, poly=eqn.algebra.add(UNIT, value.poly, -1))]
 
 
 def compared_truth(eqn: Eqn, name: str, left: Tensor, right: Tensor) -> Tensor | None:
