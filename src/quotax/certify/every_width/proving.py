@@ -237,9 +237,10 @@ def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], n
     atoms = opening.sheet.atoms
     lines = []
     for name, image in claim.items():
-        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atoms[opening.sheet.parameters[name]].slots))
+        atom = atoms[opening.sheet.parameters[name]]
+        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atom.slots))
         shown = poly_text(algebra, image, names)
-        lines.append(f"{name}[{at}] becomes {shown}  [the action]")
+        lines.append(f"{atom.name}[{at}] becomes {shown}  [the action]")
     return lines
 
 

@@ -32,6 +32,7 @@ from quotax.derive.sampling.batches import Batch, batches, points_together
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
 from quotax.presenting.telling import Budget
+from quotax.interpret.tracing.centres import centres
 from quotax.symmetry import Group, Symmetry
 
 Prove = Callable[[Symmetry], Certificate]
@@ -45,6 +46,8 @@ class Drawn:
     sizes: Mapping[str, int]
     batches: list[Batch]
     moments: list[Moments]
+    centres: Mapping[str, Fraction]
+    """The `r` of parameters that are read as `w + r`."""
 
 
 def sample(
@@ -63,7 +66,8 @@ def sample(
         if kept and not budget.left:
             break
         kept.append(next(stream))
-    return Drawn(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
+    at = centres(trace)
+    return Drawn(sizes, kept, [Moments(b, model.params, sizes, at) for b in kept], at)
 
 
 @dataclass
@@ -173,12 +177,13 @@ def search(
         return span
 
     names = [s.name for s in declared]
+    about = samples[0].centres
     tried: set[Symmetry] = set()
 
     def attempt(solution: Solution, siblings: Sequence[Solution] = ()) -> bool | None:
         """Whether a solution is proved; None when it is nothing new."""
         ways = [*_with_still(solution, siblings, specs, inert), solution]
-        candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs)]
+        candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs, about)]
         span = span_of(candidates[0]) if candidates else None
         if span is None or not span.adds(candidates[0]):
             return None

@@ -3,12 +3,16 @@ r"""The determining equations of one-parameter-per-axis fields, as contractions 
 A field that acts on axis h of a parameter W by a matrix C contributes
 $\sum_{ij} C_{ij} K_{ij}$, $K_{ij} = \sum_{rest} \partial f/\partial W_{i,rest}\, W_{j,rest}$; everything here is such
 a sum.
+
+A parameter that the model reads as `w + r` alone enters as `w + r`, of which the derivatives are the same: everything
+that acts on a parameter is looked for there, `w -> g (w + r) - r`, and so is what other parameters read of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -20,15 +24,23 @@ from quotax.interpret.jets.residues import PRIME, inverse, product
 class Moments:
     """One batch with fused axes taken apart: `value` is (samples, *factors), `slope` (outputs, samples, *factors)."""
 
-    def __init__(self, batch: Batch, specs: Sequence[ArraySpec], sizes: Mapping[str, int]) -> None:
-        """Reshape every array."""
+    def __init__(
+        self,
+        batch: Batch,
+        specs: Sequence[ArraySpec],
+        sizes: Mapping[str, int],
+        centres: Mapping[str, Fraction] | None = None,
+    ) -> None:
+        """Reshape every array; `centres` has the `r` of parameters that are read as `w + r`."""
         self.value: dict[str, np.ndarray] = {}
         self.slope: dict[str, np.ndarray] = {}
         self.factors = {spec.name: spec.factors for spec in specs}
         for spec in specs:
             shape = spec.split_shape(sizes)
             value, slope = batch.params[spec.name], batch.jacobian[spec.name]
-            self.value[spec.name] = value.reshape(len(value), *shape)
+            r = (centres or {}).get(spec.name, Fraction(0))
+            centre = r.numerator % PRIME * pow(r.denominator % PRIME, -1, PRIME)
+            self.value[spec.name] = (value.reshape(len(value), *shape) + centre) % PRIME
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
         self._reciprocals: dict[str, np.ndarray] = {}
