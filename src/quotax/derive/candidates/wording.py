@@ -16,7 +16,8 @@ from fractions import Fraction
 
 import sympy as sp
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import ArraySpec, AxisFactor
+from quotax.derive.candidates.gains import Product, inverse
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language.phrases import ActionLine, Phrase, number
@@ -46,7 +47,10 @@ def _matrix(solution: Solution, group: Group, specs: Mapping[str, ArraySpec], ce
     if terms is None:
         return []
     names = dict.fromkeys(turn.param for turn, _ in terms)
-    lines = [_turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each, centres) for name in names]
+    lines = [
+        _turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each, specs, centres)
+        for name in names
+    ]
     return [Symmetry.of(f"{group.verb} {group.axis}", group, tuple(specs.values()), dict(lines))]
 
 
@@ -68,9 +72,31 @@ def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]]
     return None
 
 
-def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None, centres: Centres) -> tuple[str, Entry]:
+def _gain(name: str, line: ActionLine, specs: Mapping[str, ArraySpec], at: Mapping[AxisFactor, sp.Symbol]) -> Phrase:
+    """An entry of a gain, where its axes have these indices."""
+    return line.array(name, [at[factor] for factor in specs[name].factors])
+
+
+def _times(
+    phrase: Phrase, gain: Product, line: ActionLine, specs: Mapping[str, ArraySpec], at: Mapping[AxisFactor, sp.Symbol]
+) -> Phrase:
+    """A product with gains, or with one over them."""
+    for name, power in gain:
+        factor = _gain(name, line, specs, at)
+        for _ in range(abs(power)):
+            phrase = phrase * factor if power > 0 else phrase / factor
+    return phrase
+
+
+def _turned(
+    spec: ArraySpec,
+    terms: list[tuple[Turn, bool]],
+    each: str | None,
+    specs: Mapping[str, ArraySpec],
+    centres: Centres,
+) -> tuple[str, Entry]:
     own = spec.factors
-    plain = _plain(spec) and each is None and spec.name not in centres and all(t.gain is None for t, _ in terms)
+    plain = _plain(spec) and each is None and spec.name not in centres and not any(t.gain for t, _ in terms)
     line = ActionLine(spec, plain, centres)
     inner, words = list(line.indices), []
     for turn, contragredient in terms:
@@ -79,9 +105,11 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None, c
         batch = [line.indices[k] for k in turn.each]
         pair = (new, old) if contragredient else (old, new)
         words.append(line.element((*batch, *pair), inverse=contragredient))
-        if turn.gain is not None:
-            above, below = (old, new) if turn.divided else (new, old)
-            words.append(line.array(turn.gain, [above]) / line.array(turn.gain, [below]))
+        if turn.gain:
+            to, at = ({**dict(zip(own, line.indices, strict=True)), own[turn.axis]: index} for index in (new, old))
+            for name, power in turn.gain:
+                above, below = (to, at) if power > 0 else (at, to)
+                words += [_gain(name, line, specs, above) / _gain(name, line, specs, below)] * abs(power)
     result = functools.reduce(operator.mul, [words[0], line.array(spec.name, inner), *words[1:]])
     if line.plain:
         (turn, contragredient), name = terms[0], line.old.text
@@ -147,7 +175,7 @@ def kernel_shift(solution: Solution, own: Map, specs: Sequence[ArraySpec]) -> Sy
 def _centres(terms: Sequence[tuple]) -> dict[tuple[str, tuple[int, ...]], Fraction]:
     r"""What is scaled and shifted along the same places, $\delta w = a\, \xi (w + r)$, with the `r` of `w + r`."""
     scaled = {(t.param, t.places): a for t, a in terms if isinstance(t, Scale)}
-    moved = {(t.param, t.places): a for t, a in terms if isinstance(t, Shift) and t.gain is None}
+    moved = {(t.param, t.places): a for t, a in terms if isinstance(t, Shift) and not t.gain}
     return {where: a / scaled[where] for where, a in moved.items() if where in scaled}
 
 
@@ -195,10 +223,10 @@ def _moved(
         match t:
             case Shift(name, places) if (name, places) in about:
                 continue
-            case Shift(_, places, None):
-                what = element(places).times(abs(a))
-            case Shift(_, places, str() as gain, across):
-                what = (element(places) / line.array(gain, [line.indices[across]])).times(abs(a))
+            case Shift(_, places, gain, across):
+                at = {**dict(zip(spec.factors, line.indices, strict=True))}
+                at |= {spec.factors[across]: line.indices[across]} if gain else {}
+                what = _times(element(places), inverse(gain), line, specs, at).times(abs(a))
             case Weigh():
                 what = _weighed(t, abs(a), element(t.places), line, specs)
             case Contract():
@@ -212,22 +240,21 @@ def _moved(
 def _indexed(term: Part, specs: Mapping[str, ArraySpec], centres: Centres) -> bool:
     """Whether only the index form has words for a term."""
     match term:
-        case Contract(_, source):
-            return len(specs[source].factors) != 2 or source in centres
+        case Contract(_, source, _, _, gain):
+            return len(specs[source].factors) != 2 or source in centres or bool(gain)
         case Scale(name):
             return name in centres
         case Shift(_, _, gain):
-            return gain is not None
+            return bool(gain)
     return isinstance(term, Weigh)
 
 
 def _weighed(term: Weigh, a: Fraction, g: Phrase, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
-    (factor,) = specs[term.source].factors
-    index = line.index(factor)
-    number_ = line.array(term.source, [index])
-    if term.gain is not None:
-        number_ = number_ / line.array(term.gain, [index])
-    return line.summed((g * number_).times(a), [index])
+    own = specs[term.source].factors
+    index = line.index(own[term.along])
+    at = {**dict(zip(line.spec.factors, line.indices, strict=True)), own[term.along]: index}
+    summed = _times(g * _gain(term.source, line, specs, at), inverse(term.gain), line, specs, at)
+    return line.summed(summed.times(a), [index])
 
 
 def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
@@ -243,7 +270,9 @@ def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[st
         line.array(term.source, [placed[k] for k in range(len(source))]),
     )
     vector = g if shifts else g.under("log")
-    product = array * vector
+    at = {**dict(zip(source, (placed[k] for k in range(len(source))), strict=True))}
+    at |= {source[term.places[-1]]: placed[term.places[-1]]}
+    product = _times(array * vector, term.gain, line, specs, at)
     if line.plain:
         product = product.said(f"{array.text}{'' if term.places == (1,) else '.T'} @ {vector.text}")
     return line.summed(product.times(a), [placed[k] for k in sorted(summed)])
