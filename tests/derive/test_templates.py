@@ -143,9 +143,9 @@ def test_a_matrix_may_act_wherever_its_axis_is():
     specs = (ArraySpec("W", (("h",), ("h",))), ArraySpec("b", (("h",),)), ArraySpec("c", (("x",),)))
     assert matrix_terms(specs, O("h"), gains=None) == [Turn("W", 0, ()), Turn("W", 1, ()), Turn("b", 0, ())]
     assert len(matrix_terms(specs, GL("h"), gains=None)) == 6  # and by the transpose
-    through = matrix_terms(specs, O("h"), gains=True)
-    assert Turn("W", 1, (), False, "b") in through
-    assert not any(turn.param == turn.gain for turn in through)
+    through = matrix_terms(specs, O("h"), gains={})
+    assert Turn("W", 1, (), False, (("b", 1),)) in through
+    assert not any(turn.param in dict(turn.gain) for turn in through)
 
 
 def test_a_copy_for_each_index_acts_where_that_index_stands_once():
