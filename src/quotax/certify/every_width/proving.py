@@ -99,8 +99,10 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
     left = [e for c in opening.conditions for e in exceptions(c) if opening.axes.get(e[0]) == e[0]]
     alone = singles(model, opening.axes, action.group)
     # two axes may be 1 together, and a size may be a multiple of another: neither is a case of one axis alone
-    if len(alone) == 1 and all(re.fullmatch(r"(\d+\*)?\w+", str(size)) for size in opening.axes.values()):
-        left.append((alone[0], 1))
+    if len({axis for axis, _ in alone}) == 1 and all(
+        re.fullmatch(r"(\d+\*)?\w+", str(size)) for size in opening.axes.values()
+    ):
+        left += alone
     seen: list[tuple[str, int]] = []
     parts = list(outcome.derivation)
     for axis, size in dict.fromkeys(left):
