@@ -33,8 +33,8 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches, points_together
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
-from quotax.presenting.telling import Budget
 from quotax.interpret.tracing.centres import centres
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Group, Symmetry
 
 Prove = Callable[[Symmetry], Certificate]

@@ -33,8 +33,8 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import REDRAWN, TOGETHER, FloatModel
 from quotax.derive.points.where_defined import ANYWHERE, Places
-from quotax.presenting.telling import Budget
 from quotax.interpret.tracing.centres import centres
+from quotax.presenting.telling import Budget
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
 from quotax.symmetry.language.phrases import ActionLine, number
 

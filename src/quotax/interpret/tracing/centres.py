@@ -15,7 +15,7 @@ from jax.extend.core import Literal
 
 from quotax.artifacts import OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
-from quotax.jaxprs import CALLS, IDENTITIES, bare, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, bare, live
 
 _MOVES = frozenset((
     *IDENTITIES, "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "slice", "rev", "gather",
