@@ -95,7 +95,7 @@ def _component(term, index, params, xi, factors):
                 if any(own[k] != met[k] for k in own.keys() & met.keys()):
                     continue  # an axis of both is not summed
                 there = [(own | met)[k] for k in range(params[source].ndim)]
-                weight = _gains(gain, source, places[-1], there, params, factors)
+                weight = _gains(gain, source, next((k for k in places if k not in order), 0), there, params, factors)
                 total += params[source][tuple(there)] * weight * xi[at]
             return total
     raise TypeError(term)

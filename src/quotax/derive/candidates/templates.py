@@ -94,7 +94,7 @@ class Contract(Part):
     """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`.
 
     An axis of the vector that `param` has too is not summed: there is a contraction for each of its indices. With a
-    gain, along the last of the places, it is the source times the gain that is contracted.
+    gain, along the axis that is summed, it is the source times the gain that is contracted.
     """
 
     param: str
@@ -202,7 +202,8 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Produ
             same = sorted(map(str, remaining)) == sorted(map(str, own[target])) and not set(at) <= set(kept)
             if same and len(set(remaining)) == len(remaining):
                 order = tuple(kept[remaining.index(f)] for f in own[target])
-                seen = (gains or {}).get((source, at[-1]), ()) if at[-1] not in kept else ()
+                summed = [k for k in at if k not in kept]
+                seen = (gains or {}).get((source, summed[0]), ()) if len(summed) == 1 else ()
                 through = dict.fromkeys(part for gain in seen for part in within(gain))
                 terms += [Contract(target, source, at, order, gain) for gain in ((), *through)]
     terms += [Shift(name, at) for name, found in places.items() for at in found]

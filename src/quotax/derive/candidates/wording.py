@@ -271,7 +271,7 @@ def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[st
     )
     vector = g if shifts else g.under("log")
     at = {**dict(zip(source, (placed[k] for k in range(len(source))), strict=True))}
-    at |= {source[term.places[-1]]: placed[term.places[-1]]}
+    at |= {source[k]: placed[k] for k in summed}
     product = _times(array * vector, term.gain, line, specs, at)
     if line.plain:
         product = product.said(f"{array.text}{'' if term.places == (1,) else '.T'} @ {vector.text}")

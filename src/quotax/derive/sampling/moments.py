@@ -130,11 +130,11 @@ class Moments:
     ) -> np.ndarray:
         r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`.
 
-        Those in both are not summed. With a gain along the last of the places it is $W v \cdot \xi$.
+        Those in both are not summed. With a gain along the one that is summed it is $W v \cdot \xi$.
         """
         value, slope = self.value[source], self.slope[name]
         if gain:
-            value = value * self._along(gain, source, places[-1]) % PRIME
+            value = value * self._along(gain, source, next(k for k in places if k not in order)) % PRIME
         shared, summed = [k for k in order if k in places], [k for k in places if k not in order]
         across = [k for k in order if k not in places]
         lengths = lambda axes: [self.extent(source, k) for k in axes]
