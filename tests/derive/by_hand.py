@@ -50,7 +50,7 @@ def solutions(seed, count=40):
         else:
             groups = [GL(axis, each), O(axis, each), *([ComplexScaling(axis, each)] if SIZES[axis] % 2 == 0 else [])]
             group = groups[rng.integers(len(groups))]
-            places = matrix_terms(specs, group, gains=bool(rng.integers(2)))
+            places = matrix_terms(specs, group, {} if rng.integers(2) else None)
         if places:
             kept = sorted(rng.choice(len(places), min(len(places), int(rng.integers(1, 6))), replace=False))
             terms = [places[k] for k in kept]
@@ -64,35 +64,47 @@ def solutions(seed, count=40):
 def field(solution, specs, params, xi):
     """The velocity `sum_t a_t F_t(xi)` of a template, from its definition, as arrays with fused axes apart."""
     velocity = {spec.name: np.zeros_like(params[spec.name]) for spec in specs}
+    factors = {spec.name: spec.factors for spec in specs}
     for term, a in solution.terms:
         for index in np.ndindex(velocity[term.param].shape):
-            velocity[term.param][index] += float(a) * _component(term, index, params, xi)
+            velocity[term.param][index] += float(a) * _component(term, index, params, xi, factors)
     return velocity
 
 
-def _component(term, index, params, xi):
+def _component(term, index, params, xi, factors):
     match term:
         case Turn(param, axis, each, transposed, gain):
             matrix = xi[tuple(index[k] for k in each)]
             total = 0.0
             for j in range(len(matrix)):
                 there = (*index[:axis], j, *index[axis + 1 :])
-                weight = 1.0 if gain is None else params[gain][j] / params[gain][index[axis]]
+                beside = lambda at: _gains(gain, param, axis, at, params, factors)
+                weight = beside(there) / beside(index)
                 total += (matrix.T if transposed else matrix)[index[axis], j] * weight * params[param][there]
             return total
         case Scale(param, places):
             return xi[tuple(index[k] for k in places)] * params[param][index]
         case Mix(_, source, places):
             return xi[tuple(index[k] for k in places)] * params[source][index]
-        case Shift(_, places):
+        case Shift(_, places, ()):
             return xi[tuple(index[k] for k in places)]
-        case Contract(_, source, places, order):
+        case Contract(_, source, places, order, gain):
             total = 0.0
             for at in np.ndindex(xi.shape):
                 own, met = dict(zip(order, index, strict=True)), dict(zip(places, at, strict=True))
                 if any(own[k] != met[k] for k in own.keys() & met.keys()):
                     continue  # an axis of both is not summed
                 there = [(own | met)[k] for k in range(params[source].ndim)]
-                total += params[source][tuple(there)] * xi[at]
+                weight = _gains(gain, source, next((k for k in places if k not in order), 0), there, params, factors)
+                total += params[source][tuple(there)] * weight * xi[at]
             return total
     raise TypeError(term)
+
+
+def _gains(gain, name, axis, index, params, factors):
+    """A product of gains beside an entry of an array, along an axis and others that both have."""
+    own, total = factors[name], 1.0
+    for vector, power in gain:
+        at = tuple(index[axis] if f == own[axis] else index[own.index(f)] for f in factors[vector])
+        total *= params[vector][at] ** power
+    return total

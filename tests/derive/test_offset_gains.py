@@ -1,4 +1,4 @@
-"""Gains that are written as `1 + w`, or `w - r` for any number: scaled about a point that is not zero."""
+"""Gains that are written as `1 + w`, or `w - r` for any number: scaled about a point, and seen through."""
 
 import jax
 import jax.numpy as jnp
@@ -67,3 +67,49 @@ def test_no_named_metric_claims_to_be_invariant_under_it(model):
     moved = space.act(params, space.random_element(jax.random.key(1), scale=0.3))
     np.testing.assert_allclose(net(moved, jnp.ones(net.sizes["x"])), net(params, jnp.ones(net.sizes["x"])), rtol=1e-6)
     assert space.fiber_dim == net.sizes["h"]
+
+
+def rms(z):
+    return z * jax.lax.rsqrt(jnp.mean(z**2, -1, keepdims=True) + 1e-6)
+
+
+@qx.architecture(params={"E": "d x", "w": "d", "U": "y d", "H": "y d"}, inputs={"x": "x"})
+def stream(p, x):
+    z = p["E"] @ x
+    return jnp.sin(p["U"] @ (rms(z) * (1 + p["w"]))) + p["H"] @ rms(z)
+
+
+SEEN = {"E": "g @ E", "H": "H @ g.T"}
+
+
+def test_a_stream_is_turned_through_such_a_gain():
+    found = qx.derive(stream, progress=lambda line: None)
+    turn, _ = found.families
+    assert turn.group == qx.O("d")
+    assert turn.action == SEEN | {"U[y,d]": "g[d,d_] * U[y,d_] * (w[d_] + 1) / (w[d] + 1)"}
+    assert all(found.certificate(s.name).scope == "every width" for s in found.families)
+    assert turn.bind(stream.params) == qx.Symmetry(turn.name, turn.group, turn.action).bind(stream.params)
+    assert found.audit(d=4, x=5, y=3).surplus == 0
+    for seen in ("w[d_] / w[d]", "(w[d_] + 2) / (w[d] + 2)", "(w[d] + 1) / (w[d_] + 1)"):
+        twin = qx.Symmetry("twin", turn.group, SEEN | {"U[y,d]": f"g[d,d_] * U[y,d_] * {seen}"})
+        assert qx.verify(stream, twin).status == "refuted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", [rms, lambda z: rms(z - jnp.mean(z, -1, keepdims=True))], ids=["RMSNorm", "LayerNorm"])
+def test_stacked_layers_are_turned_through_two_gains_each(norm):
+    blocks = {"g": "layer d", "b": "layer d", "s": "layer d", "U": "layer f d", "u": "layer f", "O": "layer d f"}
+
+    @qx.architecture(params={"E": "d x", "L": blocks, "w": "d", "H": "y d"}, inputs={"x": "x"})
+    def stacked(p, x):
+        def body(z, own):
+            read = (norm(z) * (1 + own["g"]) + own["b"]) * own["s"]
+            return z + own["O"] @ jnp.tanh(own["U"] @ read + own["u"]), None
+
+        z, _ = jax.lax.scan(body, p["E"] @ x, p["L"])
+        return p["H"] @ (norm(z) * (0.5 + p["w"]))
+
+    found = qx.derive(stacked, progress=lambda line: None)
+    assert not found.unproved
+    for sizes in ({"layer": 2, "d": 4, "x": 6, "f": 5, "y": 3}, {"layer": 3, "d": 3, "x": 5, "f": 4, "y": 6}):
+        assert found.audit(**sizes).surplus == 0

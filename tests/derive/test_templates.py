@@ -44,10 +44,10 @@ def heads(p, x, z):
     return jnp.tanh(jnp.sum(q * k, axis=1))
 
 
-@qx.architecture(params={"E": "d x", "s": "d", "U": "y d"}, inputs={"x": "x"})
+@qx.architecture(params={"E": "d x", "s": "d", "t": "k d", "U": "y k d"}, inputs={"x": "x"})
 def gained(p, x):
     z = p["E"] @ x
-    return p["U"] @ (p["s"] * z / jnp.sqrt(z @ z))
+    return jnp.einsum("ykd,kd->yk", p["U"], p["s"] * p["t"] * z / jnp.sqrt(z @ z))
 
 
 @qx.architecture(params={"u": "x", "v": "x"}, inputs={"x": "x"})
@@ -60,21 +60,23 @@ def softmax(p, x):
     return jax.nn.softmax(p["a"] + x) * (1 + 0 * p["b"])
 
 
+TWO = {("U", 2): [(("s", 1), ("t", 1))]}
+
 CASES = {
-    "linear, GL": (linear, {"h": 3, "x": 4, "y": 5}, GL("h"), False),
-    "relu, GL": (relu, {"h": 3, "x": 4, "y": 5}, GL("h"), False),
-    "relu, O": (relu, {"h": 3, "x": 4, "y": 5}, O("h"), False),
-    "heads, GL": (heads, {"head": 2, "k": 3, "d": 4}, GL("k", "head"), False),
-    "heads, complex": (heads, {"head": 2, "k": 4, "d": 3}, ComplexScaling("k", "head", "adjacent"), False),
-    "gained, O": (gained, {"d": 3, "x": 4, "y": 5}, O("d"), False),
-    "gained, O through a gain": (gained, {"d": 3, "x": 4, "y": 5}, O("d"), True),
-    "linear, vectors": (linear, {"h": 3, "x": 4, "y": 5}, ("h",), False),
-    "relu, vectors": (relu, {"h": 3, "x": 4, "y": 5}, ("h",), False),
-    "heads, vectors": (heads, {"head": 2, "k": 3, "d": 4}, ("head", "k"), False),
-    "heads, one number a head": (heads, {"head": 2, "k": 3, "d": 4}, ("head",), False),
-    "mixed, vectors": (mixed, {"x": 3}, ("x",), False),
-    "softmax, a number": (softmax, {"x": 3}, (), False),
-    "gained, a number": (gained, {"d": 3, "x": 4, "y": 5}, (), False),
+    "linear, GL": (linear, {"h": 3, "x": 4, "y": 5}, GL("h"), None),
+    "relu, GL": (relu, {"h": 3, "x": 4, "y": 5}, GL("h"), None),
+    "relu, O": (relu, {"h": 3, "x": 4, "y": 5}, O("h"), None),
+    "heads, GL": (heads, {"head": 2, "k": 3, "d": 4}, GL("k", "head"), None),
+    "heads, complex": (heads, {"head": 2, "k": 4, "d": 3}, ComplexScaling("k", "head", "adjacent"), None),
+    "gained, O": (gained, {"d": 3, "x": 4, "y": 2, "k": 2}, O("d"), None),
+    "gained, O through two gains": (gained, {"d": 3, "x": 4, "y": 2, "k": 2}, O("d"), TWO),
+    "linear, vectors": (linear, {"h": 3, "x": 4, "y": 5}, ("h",), None),
+    "relu, vectors": (relu, {"h": 3, "x": 4, "y": 5}, ("h",), None),
+    "heads, vectors": (heads, {"head": 2, "k": 3, "d": 4}, ("head", "k"), None),
+    "heads, one number a head": (heads, {"head": 2, "k": 3, "d": 4}, ("head",), None),
+    "mixed, vectors": (mixed, {"x": 3}, ("x",), None),
+    "softmax, a number": (softmax, {"x": 3}, (), None),
+    "gained, a number": (gained, {"d": 3, "x": 4, "y": 2, "k": 2}, (), None),
 }
 
 
@@ -82,7 +84,7 @@ def places(model, template, gains):
     """All terms of a template, and the group whose algebra they take."""
     if isinstance(template, tuple):
         axis, each = (template[-1] if template else None), (template[0] if len(template) == 2 else None)
-        return vector_terms(model.params, template), Translation(axis, each)
+        return vector_terms(model.params, template, gains), Translation(axis, each)
     return matrix_terms(model.params, template, gains), template
 
 
@@ -139,16 +141,16 @@ def test_cases_have_terms_of_every_kind_in_their_solutions():
 
 def test_a_matrix_may_act_wherever_its_axis_is():
     specs = (ArraySpec("W", (("h",), ("h",))), ArraySpec("b", (("h",),)), ArraySpec("c", (("x",),)))
-    assert matrix_terms(specs, O("h"), gains=False) == [Turn("W", 0, ()), Turn("W", 1, ()), Turn("b", 0, ())]
-    assert len(matrix_terms(specs, GL("h"), gains=False)) == 6  # and by the transpose
-    through = matrix_terms(specs, O("h"), gains=True)
-    assert Turn("W", 1, (), False, "b") in through
-    assert not any(turn.param == turn.gain for turn in through)
+    assert matrix_terms(specs, O("h"), gains=None) == [Turn("W", 0, ()), Turn("W", 1, ()), Turn("b", 0, ())]
+    assert len(matrix_terms(specs, GL("h"), gains=None)) == 6  # and by the transpose
+    through = matrix_terms(specs, O("h"), gains={})
+    assert Turn("W", 1, (), False, (("b", 1),)) in through
+    assert not any(turn.param in dict(turn.gain) for turn in through)
 
 
 def test_a_copy_for_each_index_acts_where_that_index_stands_once():
     specs = (ArraySpec("Q", (("e", "k"), ("x",))), ArraySpec("R", (("e",), ("e",), ("k",))), ArraySpec("b", (("k",),)))
-    assert matrix_terms(specs, O("k", "e"), gains=False) == [Turn("Q", 1, (0,))]
+    assert matrix_terms(specs, O("k", "e"), gains=None) == [Turn("Q", 1, (0,))]
 
 
 def test_a_vector_scales_shifts_mixes_and_is_carried():

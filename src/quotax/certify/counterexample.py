@@ -14,6 +14,7 @@ refutation; what is not found proves nothing.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -320,11 +321,14 @@ def _batched(trace: Trace, samples: list[dict[str, Any]], which: str) -> list[np
 
 
 def _floats(array: Any) -> np.ndarray:
-    """Exact entries as floats, each rounded once."""
+    """Exact entries as floats, each rounded once; what an action divides by zero is no number."""
     if isinstance(array, np.ndarray) and array.dtype != object:
         return array.astype(float)
-    convert = np.vectorize(
-        lambda e: float(Fraction(int(e.p), int(e.q)) if getattr(e, "is_Rational", False) else sp.N(e, 20)),
-        otypes=[float],
-    )
+
+    def rounded(e: Any) -> float:
+        if getattr(e, "is_Rational", False):
+            return float(Fraction(int(e.p), int(e.q)))
+        return math.nan if isinstance(e, sp.Expr) and e.has(sp.zoo, sp.nan) else float(sp.N(e, 20))
+
+    convert = np.vectorize(rounded, otypes=[float])
     return convert(array) if np.size(array) else np.zeros(np.shape(array))

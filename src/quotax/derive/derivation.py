@@ -81,7 +81,12 @@ def derive(
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 
     more = functools.partial(_more, model, actions, ansatz, prove_field, progress)
-    left = more(widths[0] if sizes else with_few_outputs(model, widths[0]), budget) if surplus else Leftover()
+    narrow = widths[0] if sizes else with_few_outputs(model, widths[0])
+    left = (
+        more(narrow if all(_acts(a.symmetry, narrow) for a in actions) else widths[0], budget)
+        if surplus
+        else Leftover()
+    )
     return SymmetryGroup(
         model,
         tuple(found.proved),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, assert_never
 
 import sympy as sp
@@ -50,6 +51,8 @@ class Sheet:
 
     atoms: Atoms
     parameters: dict[str, int] = field(default_factory=dict)
+    centres: dict[str, Fraction] = field(default_factory=dict)
+    """The `r` of parameters whose atom is `w + r`: those that the model reads in no other way."""
     outputs: list[Poly] = field(default_factory=list)
     guards: tuple[Guard, ...] = ()
     loops: list[Loop] = field(default_factory=list)

@@ -14,6 +14,9 @@ from quotax.certify.every_width.opening import Opening, opened
 from quotax.errors import ArchitectureError
 from quotax.symmetry import Group
 
+_SINGLE = 8
+"""Sizes below this one are looked at one by one, beside the multiples of a number."""
+
 
 def openings(
     model: Model, group: Group | None, traced: Mapping[str, int] | None = None
@@ -153,14 +156,18 @@ def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, S
     """Whether the model exists at multiples of these numbers alone: it is refused where any of the axes is none.
 
     Without that, a branch on a size could be decided by asking for multiples, and the other sizes would be forgotten.
-    The size 1 is left to `singles`: an array of length 1 broadcasts where a longer one of odd length is refused, as in
-    `x * cos + rotate_half(x) * sin` with tables of `2 * ceil(k / 2)`.
+    Sizes below twice 2 or 4 are left to `singles`: an array of length 1 broadcasts where a longer one is refused, as in
+    `x * cos + rotate_half(x) * sin` with tables of `2 * ceil(k / 2)` at k = 1, and in halves of 1 and 2 at k = 3.
     """
     sizes = _sizes(model, products)
     if not _traces(model, sizes):
         return False
     for axis, multiple in multiples.items():
-        for other in (multiple + 1, 6 * multiple - 1, 24 * multiple + 1):
+        for other in (
+            multiple + 1 if 2 * multiple > _SINGLE else 4 * multiple + 1,
+            6 * multiple - 1,
+            24 * multiple + 1,
+        ):
             changed = sizes | {axis: other}
             changed |= {a: changed[a] // sizes[axis] * other for a, of in products.items() if axis in of}
             changed = settled(changed, model.fixed)
@@ -169,14 +176,18 @@ def _needed(model: Model, multiples: Mapping[str, int], products: Mapping[str, S
     return True
 
 
-def singles(model: Model, axes: Mapping[str, int | str], group: Group | None) -> tuple[str, ...]:
-    """The axes at multiples of a number at whose size 1 the model exists as well, unless the group rules that out."""
+def singles(model: Model, axes: Mapping[str, int | str], group: Group | None) -> tuple[tuple[str, int], ...]:
+    """The axes at multiples of a number, with sizes below twice that at which the model exists as well.
+
+    None where the group rules them out.
+    """
     out = []
     for axis, size in axes.items():
         multiple = re.match(r"(\d+)\*", str(size))
         ruled_out = group is not None and group.axis == axis and group.divisor > 1
-        if multiple and not ruled_out and _traces(model, _sizes(model, _products(model)) | {axis: 1}):
-            out.append(axis)
+        if multiple and not ruled_out:
+            n, base = int(multiple[1]), _sizes(model, _products(model))
+            out += [(axis, k) for k in range(1, min(2 * n, _SINGLE)) if k != n and _traces(model, base | {axis: k})]
     return tuple(out)
 
 

@@ -99,8 +99,10 @@ def _completed(outcome: Outcome, opening: Opening, model: Model, action: Action)
     left = [e for c in opening.conditions for e in exceptions(c) if opening.axes.get(e[0]) == e[0]]
     alone = singles(model, opening.axes, action.group)
     # two axes may be 1 together, and a size may be a multiple of another: neither is a case of one axis alone
-    if len(alone) == 1 and all(re.fullmatch(r"(\d+\*)?\w+", str(size)) for size in opening.axes.values()):
-        left.append((alone[0], 1))
+    if len({axis for axis, _ in alone}) == 1 and all(
+        re.fullmatch(r"(\d+\*)?\w+", str(size)) for size in opening.axes.values()
+    ):
+        left += alone
     seen: list[tuple[str, int]] = []
     parts = list(outcome.derivation)
     for axis, size in dict.fromkeys(left):
@@ -237,9 +239,10 @@ def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], n
     atoms = opening.sheet.atoms
     lines = []
     for name, image in claim.items():
-        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atoms[opening.sheet.parameters[name]].slots))
+        atom = atoms[opening.sheet.parameters[name]]
+        at = ",".join(index_text(slot(k, s), names) for k, s in enumerate(atom.slots))
         shown = poly_text(algebra, image, names)
-        lines.append(f"{name}[{at}] becomes {shown}  [the action]")
+        lines.append(f"{atom.name}[{at}] becomes {shown}  [the action]")
     return lines
 
 

@@ -11,12 +11,14 @@ from quotax.certify.every_width.opening import Opening
 _PYTHON = "Python code sees sizes by arithmetic and comparison alone, not by their types or by what JAX refuses"
 
 
-def covered_by(opening: Opening, singles: Sequence[str], seen: Sequence[tuple[str, int]] = ()) -> CoveredSizes:
+def covered_by(
+    opening: Opening, singles: Sequence[tuple[str, int]], seen: Sequence[tuple[str, int]] = ()
+) -> CoveredSizes:
     """What a proof from this trace covers, when these sizes of axes have proofs of their own.
 
-    `singles` are axes at multiples of a number, of which the model exists at 1 as well.
+    `singles` are axes at multiples of a number, with sizes that are none at which the model exists as well.
     """
-    conditions = (*opening.conditions, *(f"{axis} ≥ 2" for axis in singles))
+    conditions = (*opening.conditions, *(f"{axis} ≥ 2" if n == 1 else f"{axis} ≠ {n}" for axis, n in singles))
     left = [c for c in conditions if any(e not in seen for e in exceptions(c) or [None])]
     return CoveredSizes(tuple(opening.axes.items()), tuple(left))
 

@@ -37,14 +37,18 @@ def element_of(action: Action, sheet: Sheet, model: Model, sizes: Sizes) -> Elem
 
 
 def _projector(name: str, sheet: Sheet, specs: Mapping[str, ArraySpec], sizes: Sizes) -> Projector:
-    """A projector onto the kernel of parameters; a factor of size one has no slot."""
+    """A projector onto the kernel of parameters; a factor of size one has no slot.
+
+    Of a parameter whose atom is another array, `w + r`, nothing is known.
+    """
     maps, slots = [], ()
     for own in maps_of(name):
         spec = specs[own.parameter]
         extents = [_extent(factor, sizes) for factor in spec.factors]
         slot_of = dict(zip((k for k, e in enumerate(extents) if e != ONE), itertools.count(), strict=False))
         copies = tuple(slot_of[k] for k in own.copies if k in slot_of)
-        maps.append((sheet.parameters[spec.name], slot_of.get(own.axis), copies))
+        if spec.name not in sheet.centres:
+            maps.append((sheet.parameters[spec.name], slot_of.get(own.axis), copies))
         slots = tuple(extents[k] for k in (*own.copies, own.axis, own.axis) if k in slot_of)
     return Projector(name, tuple(maps), slots)
 
@@ -56,9 +60,22 @@ def claimed(
     specs = {spec.name: spec for spec in model.params}
     numbers = {variable(name): number for name, number in sheet.parameters.items()}
     return {
-        entry.name: _Reader(algebra, element, numbers, entry, sizes).image(specs[entry.name])
+        entry.name: _Reader(algebra, element, numbers, _centred(entry, sheet.centres), sizes).image(specs[entry.name])
         for entry in action.entries
     }
+
+
+def _centred(entry: Entry, centres: Mapping[str, Fraction]) -> Entry:
+    """What becomes of `w + r`, in terms of such sums: `(w + r) -> A(w) + r` with `w = (w + r) - r`."""
+    if not centres:
+        return entry
+    at = {variable(name): sp.Rational(r.numerator, r.denominator) for name, r in centres.items()}
+    expression = sp.sympify(entry.expression)
+    named = lambda atom: atom.base.name if isinstance(atom, sp.Indexed) else atom.name
+    arrays = [atom for atom in expression.atoms(sp.Indexed, sp.Symbol) if not (atom.is_Symbol and atom.is_integer)]
+    old = {atom: atom - at[named(atom)] for atom in arrays if named(atom) in at}
+    moved = expression.xreplace(old) + at.get(variable(entry.name), sp.S.Zero)
+    return dataclasses.replace(entry, expression=moved)
 
 
 def _extent(factor: AxisFactor, sizes: Sizes) -> Size:

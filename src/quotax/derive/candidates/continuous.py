@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
+from quotax.derive.candidates.gains import Products, narrow
 from quotax.derive.candidates.templates import (
     KEEPING,
     MATRICES,
@@ -21,6 +22,7 @@ from quotax.derive.candidates.templates import (
     Solution,
     Weigh,
     solve_matrix,
+    solve_products,
     solve_shared,
     solve_unseen,
     solve_vector,
@@ -31,6 +33,7 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches, points_together
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
+from quotax.interpret.tracing.centres import centres
 from quotax.presenting.telling import Budget
 from quotax.symmetry import Group, Symmetry
 
@@ -45,6 +48,8 @@ class Drawn:
     sizes: Mapping[str, int]
     batches: list[Batch]
     moments: list[Moments]
+    centres: Mapping[str, Fraction]
+    """The `r` of parameters that are read as `w + r`."""
 
 
 def sample(
@@ -63,7 +68,8 @@ def sample(
         if kept and not budget.left:
             break
         kept.append(next(stream))
-    return Drawn(sizes, kept, [Moments(b, model.params, sizes) for b in kept])
+    at = centres(trace)
+    return Drawn(sizes, kept, [Moments(b, model.params, sizes, at) for b in kept], at)
 
 
 @dataclass
@@ -173,12 +179,13 @@ def search(
         return span
 
     names = [s.name for s in declared]
+    about = samples[0].centres
     tried: set[Symmetry] = set()
 
     def attempt(solution: Solution, siblings: Sequence[Solution] = ()) -> bool | None:
         """Whether a solution is proved; None when it is nothing new."""
         ways = [*_with_still(solution, siblings, specs, inert), solution]
-        candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs)]
+        candidates = [distinct(candidate, names) for way in ways for candidate in symmetries(way, specs, about)]
         span = span_of(candidates[0]) if candidates else None
         if span is None or not span.adds(candidates[0]):
             return None
@@ -243,7 +250,7 @@ def _with_still(
     """
     axes = {spec.name: spec.factors for spec in specs}
     order = list(axes)
-    own = {t.gain: (t, a) for t, a in solution.terms if isinstance(t, Shift) and t.gain is not None}
+    own = {t.gain: (t, a) for t, a in solution.terms if isinstance(t, Shift) and t.gain}
     if not inert or len(own) != 1 or any(isinstance(t, Weigh) for t, _ in solution.terms):
         return []
     ((gain, (shift, number)),) = own.items()
@@ -278,18 +285,18 @@ def _solutions(
     )
     paired = [(each, axis) for each, axis in itertools.permutations(axes, 2) if beside(each, axis)]
     data = [m for s in samples for m in s.moments]
-    with_gains = {s.factors[0] for s in specs if len(s.factors) == 1}
+    gains = solve_products(data, specs)
 
-    def turning(make: Callable[[str, str | None], Group], each: str | None, axis: str, gains: bool) -> list[Solution]:
+    def turning(make: Callable[[str, str | None], Group], each: str | None, axis: str, through: bool) -> list[Solution]:
         group = make(axis, each)
         usable = [m for s in samples for m in s.moments if s.sizes[axis] % group.divisor == 0]
         large = any(s.sizes[axis] >= group.telling(2) for s in samples)
-        if not usable or not large or (gains and axis not in with_gains):
+        if not usable or not large or (through and not narrow(specs, axis)):
             return []
-        if not budget.allows(what := f"{group}{' seen through gains' if gains else ''}"):
+        if not budget.allows(what := f"{group}{' seen through gains' if through else ''}"):
             return []
         progress(f"solving for {what}")
-        return solve_matrix(usable, specs, group, gains)
+        return solve_matrix(usable, specs, group, gains if through else None)
 
     def shared(each: str | None, axis: str) -> list[list[Solution]]:
         groups = [make(axis, each) for make in PAIRED]
@@ -306,40 +313,45 @@ def _solutions(
             if axis == other and beside(one, two, axis):
                 yield f"{one} {two}", axis
 
-    def turned(groups: Sequence[Callable[[str, str | None], Group]], gains: bool = False) -> Iterator[list[Solution]]:
+    def turned(groups: Sequence[Callable[[str, str | None], Group]], through: bool = False) -> Iterator[list[Solution]]:
         for make in groups:
-            found = {} if gains else {place: turning(make, *place, False) for place in paired}
+            found = {} if through else {place: turning(make, *place, False) for place in paired}
             yield from (turning(make, *place, False) for place in copied(found))
             yield from found.values()
-            yield from (turning(make, None, axis, gains) for axis in axes)
+            yield from (turning(make, None, axis, through) for axis in axes)
 
     yield from turned(MATRICES)
     once = [p for p in paired if p[0] < p[1] or (p[1], p[0]) not in paired]
-    vectors = {frozenset(pair): _vectors(data, specs, pair, progress, budget) for pair in once}
+    vectors = {frozenset(pair): _vectors(data, specs, pair, gains, progress, budget) for pair in once}
     for three in itertools.combinations(axes, 3):
         pairs = [vectors.get(frozenset(pair)) for pair in itertools.combinations(three, 2)]
         if beside(*three) and any(own and own[0] for own in pairs):
-            yield from _vectors(data, specs, three, progress, budget)
+            yield from _vectors(data, specs, three, gains, progress, budget)
     yield from itertools.chain(*vectors.values())
     found = {place: shared(*place) for place in paired}
     yield from itertools.chain(*(shared(*place) for place in copied(found)), *found.values())
     for axis in axes:
-        yield from _vectors(data, specs, (axis,), progress, budget)
+        yield from _vectors(data, specs, (axis,), gains, progress, budget)
     for axis in axes:
         yield from shared(None, axis)
-    yield from _vectors(data, specs, (), progress, budget)
+    yield from _vectors(data, specs, (), gains, progress, budget)
     # Turns that keep a sum, or a sum of products with a gain, are often part of a shift that does.
     yield from turned(KEEPING)
-    yield from turned(THROUGH_GAINS, gains=True)
+    yield from turned(THROUGH_GAINS, through=True)
 
 
 def _vectors(
-    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], progress: Progress, budget: Budget
+    data: Sequence[Moments],
+    specs: Sequence[ArraySpec],
+    axes: tuple[str, ...],
+    gains: Products,
+    progress: Progress,
+    budget: Budget,
 ) -> list[list[Solution]]:
     """The ways in which a vector over these axes acts: what is always there first."""
     what = f"vectors on {' '.join(axes) or 'no axis'}"
     if not budget.allows(what):
         return []
     progress(f"solving for {what}")
-    plain = sorted(solve_vector(data, specs, axes), key=lambda solution: solution.depends)
-    return [plain, solve_unseen(data, specs, axes)]
+    plain = sorted(solve_vector(data, specs, axes, gains), key=lambda solution: solution.depends)
+    return [plain, solve_unseen(data, specs, axes, gains)]

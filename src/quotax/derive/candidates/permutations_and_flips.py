@@ -33,6 +33,7 @@ from quotax.derive.candidates.templates import Solution, Turn
 from quotax.derive.candidates.wording import distinct, symmetries
 from quotax.derive.points.float_model import REDRAWN, TOGETHER, FloatModel
 from quotax.derive.points.where_defined import ANYWHERE, Places
+from quotax.interpret.tracing.centres import centres
 from quotax.presenting.telling import Budget
 from quotax.symmetry import Entry, O, Permutation, SignFlip, Symmetry
 from quotax.symmetry.language.phrases import ActionLine, number
@@ -82,6 +83,7 @@ class _Checker:
 
     def __init__(self, trace: Trace) -> None:
         self.running = running = FloatModel(trace)
+        self.centres = centres(trace)
         self.shapes = {s.name: s.split_shape(trace.sizes) for s in trace.params}
         rng = np.random.default_rng(5)
         places = running.valued or ANYWHERE
@@ -152,9 +154,9 @@ def _candidates(
                 each, turns = _copies(specs, chosen, cycle, check)
                 template = symmetries(Solution(axis, each, O(axis, each), turns), specs)[0]
                 yield template.renamed(f"permute {axis}", Permutation(axis, each))
-        flips = _Flips(places, _signs(specs, families, axis), check)
+        flips = _Flips(places, _signs(specs, families, axis, check.centres), check)
         for chosen in flips.generators():
-            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen))
+            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen, check.centres))
         yield from _with_offset(specs, axis, flips, check)
 
 
@@ -172,6 +174,10 @@ class _Flips:
             start += entries[name].size
         self.entries = entries
         self.flipped = {bit: np.take(entries[name], 0, axis).ravel() for (name, axis), bit in self.bits.items()}
+        self.about = np.concatenate(
+            [np.zeros(0), *(np.full(e.size, float(check.centres.get(n, 0))) for n, e in entries.items())]
+        )
+        """The `r` of every entry: a sign is that of `w + r`."""
         self.plain = _remembered(next(check.values(self.moved)))
         units = self.unknown(self.known)
         self.basis = invariant(units, check.values(self.moved), self.smallest)
@@ -179,14 +185,15 @@ class _Flips:
 
     def moved(self, theta: np.ndarray, sets: Sequence[int], offset: Offset | None = None) -> np.ndarray:
         """A flat point with the first index along these places flipped, a row for each set: `_flipping` of many."""
-        out = np.tile(theta, (len(sets), 1))
+        out = np.tile(theta + self.about, (len(sets), 1))
         for bit, entries in self.flipped.items():
             rows = np.array([bool(one & bit) for one in sets], bool)
             out[np.ix_(rows, entries)] *= -1
+        out -= self.about
         if offset is not None:
             target, source, axis, order, c = offset
             piece = np.take(self.entries[source], 0, axis).transpose(order)
-            out[:, self.entries[target].ravel()] += c * theta[piece.ravel()]
+            out[:, self.entries[target].ravel()] += c * (theta + self.about)[piece.ravel()]
         return out
 
     def unknown(self, space: SignSpace) -> list[int]:
@@ -222,14 +229,18 @@ class _Flips:
         moved = next(self.check.values(functools.partial(self.moved, offset=offset)))
         found = matches(plain, self.plain, [one | own for one in shifted], moved)
         for one in small_members(found, self.every.rows):
-            if self.check.same(_flipping(self.set_of(one), offset)):
+            if self.check.same(_flipping(self.set_of(one), self.check.centres, offset)):
                 return self.set_of(one)
         return None
 
     def generators(self) -> Iterator[tuple[Place, ...]]:
-        """The smallest sets of places that generate all flips beside those of continuous families."""
-        for one in small_generators(self.basis, self.known.rows):
-            if self.check.same(_flipping(self.set_of(one))):
+        """The smallest sets of places that generate all flips beside those of continuous families.
+
+        Flips of parameters as they are come before those of `w + r`.
+        """
+        centred = self.bit_set(place for place in self.places if place[0] in self.check.centres)
+        for one in small_generators(self.basis, self.known.rows, centred):
+            if self.check.same(_flipping(self.set_of(one), self.check.centres)):
                 yield self.set_of(one)
 
 
@@ -300,22 +311,24 @@ def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: st
     return lambda chosen: chosen == set().union(*(places for places in own if places <= chosen))
 
 
-def _signs(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str) -> list[set[Place]]:
+def _signs(
+    specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str, about: Mapping[str, Fraction]
+) -> list[set[Place]]:
     """The sets of places on which continuous families contain a sign."""
     own = []
     for family in families:
         group = family.group
         contained = (group.axis == axis and group.signs == "each") or (axis in group.each_axes and group.signs)
-        # where something is added as well, `w -> g (w + 1) - 1`, a sign is no flip
-        if group.continuous and contained and not _added(specs, family):
+        # where something is added as well, a sign is no flip; `w -> g (w + 1) - 1` is one where `w + 1` is what is read
+        if group.continuous and contained and not _added(specs, family) - set(about):
             own.append(_places(specs, family, axis, True))
     return own
 
 
-def _added(specs: Sequence[ArraySpec], family: Symmetry) -> bool:
-    """Whether a family adds to what it multiplies."""
+def _added(specs: Sequence[ArraySpec], family: Symmetry) -> set[str]:
+    """The parameters that a family multiplies and adds to."""
     targets = lambda kind: {term.target for term in family.bind(tuple(specs)).terms or () if term.kind == kind}
-    return bool(targets("shift") & targets("diagonal"))
+    return targets("shift") & targets("diagonal")
 
 
 def _copies(
@@ -351,7 +364,7 @@ def _permuting(chosen: Sequence[Place], order: np.ndarray, at: Mapping[str, tupl
     return move
 
 
-def _flipping(chosen: Sequence[Place], offset: Offset | None = None) -> Move:
+def _flipping(chosen: Sequence[Place], about: Mapping[str, Fraction], offset: Offset | None = None) -> Move:
     """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another."""
 
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -359,23 +372,24 @@ def _flipping(chosen: Sequence[Place], offset: Offset | None = None) -> Move:
         for name, axis in chosen:
             sign = np.ones(point[name].shape[axis])
             sign[0] = -1
-            point[name] = point[name] * sign.reshape([-1 if k == axis else 1 for k in range(point[name].ndim)])
+            sign, r = sign.reshape([-1 if k == axis else 1 for k in range(point[name].ndim)]), float(about.get(name, 0))
+            point[name] = (point[name] + r) * sign - r
         if offset is not None:
             target, source, axis, order, c = offset
-            piece = np.take(before[source], 0, axis=axis)
+            piece = np.take(before[source] + float(about.get(source, 0)), 0, axis=axis)
             point[target] = point[target] + c * piece.transpose(order)
         return point
 
     return move
 
 
-def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place]) -> dict[str, Entry]:
+def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place], about: Mapping[str, Fraction]) -> dict[str, Entry]:
     """Signs on the chosen places, in index form."""
     lines = {}
     for name in dict.fromkeys(name for name, _ in chosen):
-        line = ActionLine(next(s for s in specs if s.name == name), False)
+        line = ActionLine(next(s for s in specs if s.name == name), False, about)
         signs = [line.element([line.indices[k]]) for n, k in chosen if n == name]
-        lines |= [line.becomes(functools.reduce(operator.mul, [*signs, line.old]))]
+        lines |= [line.becomes(line.back(functools.reduce(operator.mul, [*signs, line.old])))]
     return lines
 
 
@@ -392,14 +406,14 @@ def _with_offset(specs: Sequence[ArraySpec], axis: str, flips: _Flips, check: _C
         for c in (1, -1, 2):
             both = flips.shifted((source.name, spot), (target.name, source.name, spot, order, float(c)))
             # an offset is new only where the same flip without it is not a symmetry
-            if both is None or check.same(_flipping(both)):
+            if both is None or check.same(_flipping(both, check.centres)):
                 continue
-            line = ActionLine(target, False)
+            line = ActionLine(target, False, check.centres)
             inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
             sign = number(1) - line.element([inner[spot]])
             half = number(Fraction(c, 2))
             taken = half.said(f"({half.text.strip('()')})") * line.array(source.name, inner) * sign.bracketed()
-            carried = line.becomes(line.old + line.summed(taken, [inner[spot]]))
-            lines = dict([*_flipped(specs, both).items(), carried])
+            carried = line.becomes(line.named + line.summed(taken, [inner[spot]]))
+            lines = dict([*_flipped(specs, both, check.centres).items(), carried])
             yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), lines)
             return

@@ -123,11 +123,15 @@ def invariant(units: Sequence[int], values: Iterable[Values], smallest: Callable
     return basis
 
 
-def small_generators(basis: Sequence[int], known: Sequence[int]) -> list[int]:
-    """The smallest sets that generate, with those known, what the basis generates: none is a sum of others."""
+def small_generators(basis: Sequence[int], known: Sequence[int], avoided: int = 0) -> list[int]:
+    """The smallest sets that generate, with those known, what the basis generates: none is a sum of others.
+
+    Sets that have nothing of what is avoided come before others.
+    """
     span, every = SignSpace(known), SignSpace([*basis, *known]).rows
     few = (0, *basis, *(one ^ other for one, other in itertools.product(basis, known)))
-    return [one for one in _by_size(sums(every) if len(every) <= ENUMERATED else few) if span.add(one)]
+    ordered = _by_size(sums(every) if len(every) <= ENUMERATED else few)
+    return [one for one in sorted(ordered, key=lambda one: (one & avoided).bit_count()) if span.add(one)]
 
 
 def small_members(cosets: Sequence[int], space: Sequence[int]) -> list[int]:

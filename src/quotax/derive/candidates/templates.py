@@ -12,11 +12,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from quotax.artifacts import ArraySpec
+from quotax.derive.candidates.gains import Product, Products, gains_of, narrow, products, within
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME
@@ -63,14 +64,12 @@ class Turn(Part):
     axis: int
     each: tuple[int, ...]
     transposed: bool = False
-    gain: str | None = None
-    divided: bool = False
-    """Whether the parameter is divided by the gain where it is turned, and not multiplied by it."""
+    gain: Product = ()
 
     @property
     def depends(self) -> bool:
         """By the gain."""
-        return self.gain is not None
+        return bool(self.gain)
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,15 @@ class Mix(Part):
 class Contract(Part):
     """`source` contracted with the vector along `places` is added; `order` are the axes of `param` in `source`.
 
-    An axis of the vector that `param` has too is not summed: there is a contraction for each of its indices.
+    An axis of the vector that `param` has too is not summed: there is a contraction for each of its indices. With a
+    gain, along the axis that is summed, it is the source times the gain that is contracted.
     """
 
     param: str
     source: str
     places: tuple[int, ...]
     order: tuple[int, ...]
+    gain: Product = ()
 
     @property
     def depends(self) -> bool:
@@ -117,23 +118,27 @@ class Shift(Part):
 
     param: str
     places: tuple[int, ...]
-    gain: str | None = None
+    gain: Product = ()
     across: int = 0
 
     @property
     def depends(self) -> bool:
         """By the gain."""
-        return self.gain is not None
+        return bool(self.gain)
 
 
 @dataclass(frozen=True)
 class Weigh(Part):
-    """The vector along `places` added times one number: the sum of `source`, or of `source` over a gain."""
+    """The vector along `places` added times one number: the sum of `source`, or of `source` over a gain.
+
+    It is summed along one axis, and there is a number for each index of its others, which `param` has too.
+    """
 
     param: str
     places: tuple[int, ...]
     source: str
-    gain: str | None = None
+    along: int = 0
+    gain: Product = ()
 
     @property
     def depends(self) -> bool:
@@ -158,10 +163,9 @@ class Solution:
         return keeps or any(term.depends for term, _ in self.terms)
 
 
-def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[Turn]:
-    """Every place where a matrix on the group's axis may act."""
+def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: Products | None) -> list[Turn]:
+    """Every place where a matrix on the group's axis may act; with gains, seen through each of them as well."""
     axis, copies = group.axis, group.each_axes
-    vectors = [s.name for s in specs if s.factors == (axis,)] if gains else []
     terms: list[Turn] = []
     for spec in specs:
         own = spec.factors
@@ -171,16 +175,19 @@ def matrix_terms(specs: Sequence[ArraySpec], group: Group, gains: bool) -> list[
             if factor != axis:
                 continue
             batch = tuple(map(own.index, copies))
+            through: dict[Product, None] = {(): None}
+            for name in gains_of(specs, spec, place) if gains is not None else ():
+                through[((name, 1),)] = None
+                if set(next(s for s in specs if s.name == name).factors) == set(own):
+                    # what is added to `n * gain` turns as `1 / gain` does, and that is a gain's own shape
+                    through[((name, -1),)] = None
+            through |= dict.fromkeys((gains or {}).get((spec.name, place), ()))
             for transposed in (False,) if group.orthogonal else (False, True):
-                terms.append(Turn(spec.name, place, batch, transposed))
-                for gain in (v for v in vectors if v != spec.name):
-                    # what is added to `n * gain` turns as `1 / gain` does, and that is a vector itself
-                    senses = (False, True) if own == (axis,) else (False,)
-                    terms += [Turn(spec.name, place, batch, transposed, gain, divided) for divided in senses]
+                terms += [Turn(spec.name, place, batch, transposed, gain) for gain in through]
     return terms
 
 
-def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part]:
+def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Products | None = None) -> list[Part]:
     """Every place where a vector over `axes` may act."""
     own = {spec.name: spec.factors for spec in specs}
     places = {name: placings(f, axes) for name, f in own.items()}
@@ -195,7 +202,10 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Part
             same = sorted(map(str, remaining)) == sorted(map(str, own[target])) and not set(at) <= set(kept)
             if same and len(set(remaining)) == len(remaining):
                 order = tuple(kept[remaining.index(f)] for f in own[target])
-                terms.append(Contract(target, source, at, order))
+                summed = [k for k in at if k not in kept]
+                seen = (gains or {}).get((source, summed[0]), ()) if len(summed) == 1 else ()
+                through = dict.fromkeys(part for gain in seen for part in within(gain))
+                terms += [Contract(target, source, at, order, gain) for gain in ((), *through)]
     terms += [Shift(name, at) for name, found in places.items() for at in found]
     return terms
 
@@ -205,16 +215,18 @@ def scale_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Scale
     return [Scale(spec.name, at) for spec in specs for at in placings(spec.factors, axes)]
 
 
-def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Shift]:
+def unseen_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Products) -> list[Shift]:
     """Places where a vector over `axes` may be added to what reads a norm, `W + q (1 / gain)^T`, and to biases."""
-    vectors = _vectors_beside(specs, axes)
+    beside = _beside(specs, axes)
     terms = []
     for spec in specs:
         for at in placings(spec.factors, axes):
             terms.append(Shift(spec.name, at))
             for k, factor in enumerate(spec.factors):
-                if k not in at:
-                    terms += [Shift(spec.name, at, gain, k) for gain in vectors.get(factor, ()) if gain != spec.name]
+                if k not in at and factor in beside:
+                    through: list[Product] = [((name, 1),) for name in gains_of(specs, spec, k)]
+                    through += gains.get((spec.name, k), ())
+                    terms += [Shift(spec.name, at, gain, k) for gain in through]
     return terms
 
 
@@ -222,17 +234,23 @@ def weighed_terms(
     into: Sequence[tuple[str, tuple[int, ...]]],
     specs: Sequence[ArraySpec],
     axes: tuple[str, ...],
-    gain: str | None,
+    gain: Product,
 ) -> list[Weigh]:
-    """Multiples of a vector over `axes` that may be added to these biases, by a number over this gain."""
-    vectors = _vectors_beside(specs, axes)
-    return [
-        Weigh(name, at, v, gain)
-        for name, at in into
-        for beside in vectors.values()
-        for v in beside
-        if v != gain and (gain is None or gain in beside)
-    ]
+    """Multiples of a vector over `axes` that may be added to these biases, by a number over this gain.
+
+    What is added to a part of the gain alone is divided by that part.
+    """
+    own = {spec.name: spec.factors for spec in specs}
+    parts = [gain, *within(gain)]
+    terms = []
+    for factor in _beside(specs, axes):
+        for v in narrow(specs, factor):
+            along, batch = v.factors.index(factor), [f for f in v.factors if f != factor]
+            fits = lambda name, v=v, factor=factor: name != v.name and {factor} <= set(own[name]) <= set(v.factors)
+            over = [part for part in parts if all(fits(name) for name, _ in part)]
+            where = [(name, at) for name, at in into if name != v.name and all(own[name].count(f) == 1 for f in batch)]
+            terms += [Weigh(name, at, v.name, along, part) for part in over for name, at in where]
+    return terms
 
 
 def biases(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[tuple[str, tuple[int, ...]]]:
@@ -241,14 +259,11 @@ def biases(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[tuple[str,
     return [(s.name, at) for s in specs if len(s.factors) <= most for at in placings(s.factors, axes)]
 
 
-def _vectors_beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> dict[Any, list[str]]:
-    """Vectors on other axes, or on one that some array has twice, by their axis."""
-    vectors: dict[Any, list[str]] = {}
+def _beside(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[str]:
+    """Axes that gains have, other than these, or that some array has twice."""
     own = {axis for axis in axes if all(spec.factors.count(axis) < 2 for spec in specs)}
-    for spec in specs:
-        if len(spec.factors) == 1 and spec.factors[0] not in own:
-            vectors.setdefault(spec.factors[0], []).append(spec.name)
-    return vectors
+    every = dict.fromkeys(name for spec in specs for name in spec.axis_names)
+    return [axis for axis in every if axis not in own and narrow(specs, axis)]
 
 
 def placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
@@ -258,7 +273,7 @@ def placings(own: tuple, axes: tuple[str, ...]) -> list[tuple[int, ...]]:
 
 
 def solve_matrix(
-    data: Sequence[Moments], specs: Sequence[ArraySpec], group: Group, gains: bool = False
+    data: Sequence[Moments], specs: Sequence[ArraySpec], group: Group, gains: Products | None = None
 ) -> list[Solution]:
     """The ways in which the matrices of this group act without changing the model."""
     terms = matrix_terms(specs, group, gains)
@@ -268,7 +283,7 @@ def solve_matrix(
     def equations(moments: Moments, chosen: Sequence[Turn]) -> np.ndarray:
         columns = []
         for term in chosen:
-            k = moments.matrix(term.param, term.axis, term.each, term.gain, term.divided)
+            k = moments.matrix(term.param, term.axis, term.each, term.gain)
             # entry (i, j) of K belongs to C_ij
             columns.append(group.pairing(np.swapaxes(k, -1, -2) if term.transposed else k) % PRIME)
         return np.stack(columns, axis=-1)
@@ -276,19 +291,40 @@ def solve_matrix(
     return _solutions(_left(data, terms, equations), terms, group.axis, group.each, group)
 
 
-def solve_vector(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
+def solve_vector(
+    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Products | None = None
+) -> list[Solution]:
     """The ways in which a vector over `axes` acts by scaling, shifting and mixing without changing the model."""
-    return _solved(data, vector_terms(specs, axes), axes)
+    return _solved(data, vector_terms(specs, axes, gains), axes)
 
 
-def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Solution]:
+def solve_products(data: Sequence[Moments], specs: Sequence[ArraySpec]) -> dict[tuple[str, int], list[Product]]:
+    """The products of two and more gains that arrays may be seen through."""
+    found: dict[tuple[str, int], list[Product]] = {}
+    for axis in dict.fromkeys(name for spec in specs for name in spec.axis_names):
+        shapes = [frozenset(spec.factors) for spec in narrow(specs, axis)]
+        for shape in dict.fromkeys(s for s in shapes if shapes.count(s) > 1):
+            axes = (
+                *(str(f) for f in next(s.factors for s in specs if frozenset(s.factors) == shape) if f != axis),
+                axis,
+            )
+            solved = _solved(data, scale_terms(specs, axes), axes)
+            scalings = [{(t.param, t.places): a for t, a in s.terms if isinstance(t, Scale)} for s in solved]
+            for where, own in products(specs, axes, scalings).items():
+                found.setdefault(where, []).extend(own)
+    return found
+
+
+def solve_unseen(
+    data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tuple[str, ...], products: Products
+) -> list[Solution]:
     r"""The ways in which a vector over `axes` is added where a norm does not see it, and biases take up what is left.
 
     What a bias takes up is a multiple of the vector that depends on the point, $\mathbf 1^T (b / g)$ for one of many
     pairs of $b$ and $g$. Shifts are therefore found first with a multiple of its own at every point, which needs no
     pairs, and the pairs are tried for those gains that are left.
     """
-    shifts = unseen_terms(specs, axes)
+    shifts = unseen_terms(specs, axes, products)
     if not shifts:
         return []
     own = biases(specs, axes)
@@ -302,9 +338,9 @@ def solve_unseen(data: Sequence[Moments], specs: Sequence[ArraySpec], axes: tupl
     found = np.atleast_1d(_left(data, shifts, equations).any(axis=0))
     left = [t for t, kept in zip(shifts, found, strict=True) if kept]
     solutions: list[Solution] = []
-    gains = dict.fromkeys(t.gain for t in left if t.gain is not None or (t.param, t.places) not in own)
+    gains = dict.fromkeys(t.gain for t in left if t.gain or (t.param, t.places) not in own)
     for gain in gains:  # what one norm does not see is made of its own gain
-        terms = [*(t for t in left if t.gain in (None, gain)), *weighed_terms(into, specs, axes, gain)]
+        terms = [*(t for t in left if t.gain in ((), gain)), *weighed_terms(into, specs, axes, gain)]
         said = (s for s in _solved(data, terms, axes) if any(getattr(t, "gain", None) == gain for t, _ in s.terms))
         solutions += (s for s in said if s not in solutions)
     return solutions
@@ -359,12 +395,12 @@ def _column(moments: Moments, term: Part) -> np.ndarray:
             return moments.scale(param, places)
         case Mix(param, source, places):
             return moments.mixed(param, source, places)
-        case Contract(param, source, places, order):
-            return moments.contracted(param, source, places, order)
+        case Contract(param, source, places, order, gain):
+            return moments.contracted(param, source, places, order, gain)
         case Shift(param, places, gain, across):
             return moments.shift(param, places, gain, across)
-        case Weigh(param, places, source, gain):
-            return moments.weighed(param, places, source, gain)
+        case Weigh(param, places, source, along, gain):
+            return moments.weighed(param, places, source, along, gain)
     raise TypeError(term)
 
 

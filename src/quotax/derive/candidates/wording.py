@@ -16,31 +16,41 @@ from fractions import Fraction
 
 import sympy as sp
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import ArraySpec, AxisFactor
+from quotax.derive.candidates.gains import Product, inverse
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language.phrases import ActionLine, Phrase, number
 from quotax.symmetry.new_entries.general_entries import Map, label
 from quotax.trees import folder, place
 
+Centres = Mapping[str, Fraction]
+"""The `r` of parameters that are spoken of as `w + r`."""
 
-def symmetries(solution: Solution, specs: Sequence[ArraySpec]) -> list[Symmetry]:
-    """The symmetry that a solution stands for; several where only a proof can tell which group it is, largest first."""
+
+def symmetries(solution: Solution, specs: Sequence[ArraySpec], centres: Centres | None = None) -> list[Symmetry]:
+    """The symmetry that a solution stands for; several where only a proof can tell which group it is, largest first.
+
+    What moves a parameter with a centre `r` was found of `w + r`.
+    """
     by_name = {spec.name: spec for spec in specs}
     if solution.group is None or solution.group.layout != "matrix":
-        return _vector(solution, by_name)
-    return _matrix(solution, solution.group, by_name)
+        return _vector(solution, by_name, centres or {})
+    return _matrix(solution, solution.group, by_name, centres or {})
 
 
 # --- matrices
 
 
-def _matrix(solution: Solution, group: Group, specs: Mapping[str, ArraySpec]) -> list[Symmetry]:
+def _matrix(solution: Solution, group: Group, specs: Mapping[str, ArraySpec], centres: Centres) -> list[Symmetry]:
     terms = _representation(solution, group)
     if terms is None:
         return []
     names = dict.fromkeys(turn.param for turn, _ in terms)
-    lines = [_turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each) for name in names]
+    lines = [
+        _turned(specs[name], [(t, c) for t, c in terms if t.param == name], group.each, specs, centres)
+        for name in names
+    ]
     return [Symmetry.of(f"{group.verb} {group.axis}", group, tuple(specs.values()), dict(lines))]
 
 
@@ -62,9 +72,32 @@ def _representation(solution: Solution, group: Group) -> list[tuple[Turn, bool]]
     return None
 
 
-def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -> tuple[str, Entry]:
+def _gain(name: str, line: ActionLine, specs: Mapping[str, ArraySpec], at: Mapping[AxisFactor, sp.Symbol]) -> Phrase:
+    """An entry of a gain, where its axes have these indices."""
+    return line.array(name, [at[factor] for factor in specs[name].factors])
+
+
+def _times(
+    phrase: Phrase, gain: Product, line: ActionLine, specs: Mapping[str, ArraySpec], at: Mapping[AxisFactor, sp.Symbol]
+) -> Phrase:
+    """A product with gains, or with one over them."""
+    for name, power in gain:
+        factor = _gain(name, line, specs, at)
+        for _ in range(abs(power)):
+            phrase = phrase * factor if power > 0 else phrase / factor
+    return phrase
+
+
+def _turned(
+    spec: ArraySpec,
+    terms: list[tuple[Turn, bool]],
+    each: str | None,
+    specs: Mapping[str, ArraySpec],
+    centres: Centres,
+) -> tuple[str, Entry]:
     own = spec.factors
-    line = ActionLine(spec, _plain(spec) and each is None and all(t.gain is None for t, _ in terms))
+    plain = _plain(spec) and each is None and spec.name not in centres and not any(t.gain for t, _ in terms)
+    line = ActionLine(spec, plain, centres)
     inner, words = list(line.indices), []
     for turn, contragredient in terms:
         old = line.indices[turn.axis]
@@ -72,9 +105,11 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
         batch = [line.indices[k] for k in turn.each]
         pair = (new, old) if contragredient else (old, new)
         words.append(line.element((*batch, *pair), inverse=contragredient))
-        if turn.gain is not None:
-            above, below = (old, new) if turn.divided else (new, old)
-            words.append(line.array(turn.gain, [above]) / line.array(turn.gain, [below]))
+        if turn.gain:
+            to, at = ({**dict(zip(own, line.indices, strict=True)), own[turn.axis]: index} for index in (new, old))
+            for name, power in turn.gain:
+                above, below = (to, at) if power > 0 else (at, to)
+                words += [_gain(name, line, specs, above) / _gain(name, line, specs, below)] * abs(power)
     result = functools.reduce(operator.mul, [words[0], line.array(spec.name, inner), *words[1:]])
     if line.plain:
         (turn, contragredient), name = terms[0], line.old.text
@@ -84,7 +119,7 @@ def _turned(spec: ArraySpec, terms: list[tuple[Turn, bool]], each: str | None) -
             result = result.said(f"{name} @ inv(g)" if contragredient else f"{name} @ g.T")
     # As they are met in the words: that of the first matrix, then those of the parameter.
     turned = dict.fromkeys((inner[terms[0][0].axis], *inner))
-    return line.becomes(line.summed(result, [index for index in turned if index not in line.indices]))
+    return line.becomes(line.back(line.summed(result, [index for index in turned if index not in line.indices])))
 
 
 def _plain(spec: ArraySpec) -> bool:
@@ -95,17 +130,18 @@ def _plain(spec: ArraySpec) -> bool:
 # --- vectors
 
 
-def _vector(solution: Solution, specs: Mapping[str, ArraySpec]) -> list[Symmetry]:
+def _vector(solution: Solution, specs: Mapping[str, ArraySpec], centres: Centres) -> list[Symmetry]:
     axes = (*(solution.each or "").split(), *([solution.axis] if solution.axis else []))
     terms = _normal(solution.terms)
     kinds = {type(t) for t, _ in terms}
     if Mix in kinds:
-        return _hyperbolic(solution, terms, kinds, axes, specs)
+        return _hyperbolic(solution, terms, kinds, axes, specs, centres)
     scaled = [a for t, a in terms if isinstance(t, Scale)]
     about = _centres(terms)
     shifts = not scaled or any(isinstance(t, Shift) and (t.param, t.places) not in about for t, _ in terms)
     names, own = dict.fromkeys(t.param for t, _ in terms), tuple(specs.values())
-    lines = dict(_moved(specs[n], [(t, a) for t, a in terms if t.param == n], specs, axes, shifts) for n in names)
+    of = lambda name: [(t, a) for t, a in terms if t.param == name]
+    lines = dict(_moved(specs[name], of(name), specs, axes, shifts, centres) for name in names)
     where = " ".join(axes) or "all"
     if shifts:
         return [Symmetry.of(f"shift {where}", Translation(solution.axis, solution.each), own, lines)]
@@ -139,7 +175,7 @@ def kernel_shift(solution: Solution, own: Map, specs: Sequence[ArraySpec]) -> Sy
 def _centres(terms: Sequence[tuple]) -> dict[tuple[str, tuple[int, ...]], Fraction]:
     r"""What is scaled and shifted along the same places, $\delta w = a\, \xi (w + r)$, with the `r` of `w + r`."""
     scaled = {(t.param, t.places): a for t, a in terms if isinstance(t, Scale)}
-    moved = {(t.param, t.places): a for t, a in terms if isinstance(t, Shift) and t.gain is None}
+    moved = {(t.param, t.places): a for t, a in terms if isinstance(t, Shift) and not t.gain}
     return {where: a / scaled[where] for where, a in moved.items() if where in scaled}
 
 
@@ -156,17 +192,23 @@ def _normal(terms: Sequence[tuple]) -> list[tuple]:
 
 
 def _moved(
-    spec: ArraySpec, terms: list[tuple], specs: Mapping[str, ArraySpec], axes: tuple[str, ...], shifts: bool
+    spec: ArraySpec,
+    terms: list[tuple],
+    specs: Mapping[str, ArraySpec],
+    axes: tuple[str, ...],
+    shifts: bool,
+    centres: Centres,
 ) -> tuple[str, Entry]:
     """What becomes of one parameter."""
     about = _centres(terms)
-    plain = _plain(spec) and len(axes) <= 1 and not about and not any(_indexed(t, specs) for t, _ in terms)
-    line = ActionLine(spec, plain)
-    out = line.old
-    for centre in about.values():
-        out = (out + number(centre) if centre > 0 else out - number(-centre)).bracketed()
+    centres = {**centres, spec.name: centres.get(spec.name, 0) + sum(about.values(), start=Fraction(0))}
+    centres = {name: r for name, r in centres.items() if r}
+    scaled = [(t.places, a) for t, a in terms if isinstance(t, Scale)]
+    plain = _plain(spec) and len(axes) <= 1 and not any(_indexed(t, specs, centres) for t, _ in terms)
+    line = ActionLine(spec, plain, centres)
+    out = line.old if scaled else line.named
     element = lambda places: line.element([line.indices[k] for k in places])
-    for places, a in [(t.places, a) for t, a in terms if isinstance(t, Scale)]:
+    for places, a in scaled:
         g = element(places)
         if shifts:
             out = g.times(a).under("exp") * out
@@ -176,16 +218,15 @@ def _moved(
             power = g if a == 1 else (g**a).said("inv(g)") if a == -1 else g**a
             product = power * out
             out = product.said(f"{power.text} @ {out.text}" if places[0] == 0 else f"{out.text} @ {power.text}")
-    for centre in about.values():
-        out = out - number(centre) if centre > 0 else out + number(-centre)
+    out = line.back(out) if scaled else out
     for t, a in terms:
         match t:
             case Shift(name, places) if (name, places) in about:
                 continue
-            case Shift(_, places, None):
-                what = element(places).times(abs(a))
-            case Shift(_, places, str() as gain, across):
-                what = (element(places) / line.array(gain, [line.indices[across]])).times(abs(a))
+            case Shift(_, places, gain, across):
+                at = {**dict(zip(spec.factors, line.indices, strict=True))}
+                at |= {spec.factors[across]: line.indices[across]} if gain else {}
+                what = _times(element(places), inverse(gain), line, specs, at).times(abs(a))
             case Weigh():
                 what = _weighed(t, abs(a), element(t.places), line, specs)
             case Contract():
@@ -196,23 +237,24 @@ def _moved(
     return line.becomes(out)
 
 
-def _indexed(term: Part, specs: Mapping[str, ArraySpec]) -> bool:
+def _indexed(term: Part, specs: Mapping[str, ArraySpec], centres: Centres) -> bool:
     """Whether only the index form has words for a term."""
     match term:
-        case Contract(_, source):
-            return len(specs[source].factors) != 2
+        case Contract(_, source, _, _, gain):
+            return len(specs[source].factors) != 2 or source in centres or bool(gain)
+        case Scale(name):
+            return name in centres
         case Shift(_, _, gain):
-            return gain is not None
+            return bool(gain)
     return isinstance(term, Weigh)
 
 
 def _weighed(term: Weigh, a: Fraction, g: Phrase, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
-    (factor,) = specs[term.source].factors
-    index = line.index(factor)
-    number_ = line.array(term.source, [index])
-    if term.gain is not None:
-        number_ = number_ / line.array(term.gain, [index])
-    return line.summed((g * number_).times(a), [index])
+    own = specs[term.source].factors
+    index = line.index(own[term.along])
+    at = {**dict(zip(line.spec.factors, line.indices, strict=True)), own[term.along]: index}
+    summed = _times(g * _gain(term.source, line, specs, at), inverse(term.gain), line, specs, at)
+    return line.summed(summed.times(a), [index])
 
 
 def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec], shifts: bool) -> Phrase:
@@ -228,14 +270,21 @@ def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[st
         line.array(term.source, [placed[k] for k in range(len(source))]),
     )
     vector = g if shifts else g.under("log")
-    product = array * vector
+    at = {**dict(zip(source, (placed[k] for k in range(len(source))), strict=True))}
+    at |= {source[k]: placed[k] for k in summed}
+    product = _times(array * vector, term.gain, line, specs, at)
     if line.plain:
         product = product.said(f"{array.text}{'' if term.places == (1,) else '.T'} @ {vector.text}")
     return line.summed(product.times(a), [placed[k] for k in sorted(summed)])
 
 
 def _hyperbolic(
-    solution: Solution, terms: list[tuple], kinds: set, axes: tuple[str, ...], specs: Mapping[str, ArraySpec]
+    solution: Solution,
+    terms: list[tuple],
+    kinds: set,
+    axes: tuple[str, ...],
+    specs: Mapping[str, ArraySpec],
+    centres: Centres,
 ) -> list[Symmetry]:
     """Two parameters that mix symmetrically: cosh and sinh of the angle."""
     if kinds != {Mix} or len(terms) != 2:
@@ -248,19 +297,20 @@ def _hyperbolic(
         return []
     sign = 1 if a > 0 else -1
     lines = dict(
-        _turned_by_angle(specs[mix.param], mix, sign * factor) for mix, factor in ((first, ratio), (second, 1 / ratio))
+        _turned_by_angle(specs[mix.param], mix, sign * factor, centres)
+        for mix, factor in ((first, ratio), (second, 1 / ratio))
     )
     where = " ".join(axes) or "all"
     return [Symmetry.of(f"hyperbolic {where}", Translation(solution.axis, solution.each), tuple(specs.values()), lines)]
 
 
-def _turned_by_angle(spec: ArraySpec, mix: Mix, factor: Fraction) -> tuple[str, Entry]:
-    line = ActionLine(spec, not spec.axes)
+def _turned_by_angle(spec: ArraySpec, mix: Mix, factor: Fraction, centres: Centres) -> tuple[str, Entry]:
+    line = ActionLine(spec, not spec.axes, centres)
     g = line.element([line.indices[k] for k in mix.places])
     up, down = g.under("exp"), g.times(Fraction(-1)).under("exp")
     cosh, sinh = ((one.bracketed() / number(2)) for one in (up + down, up - down))
     other = line.array(mix.source, line.indices)
-    return line.becomes(cosh * line.old + number(factor) * sinh.bracketed() * other)
+    return line.becomes(line.back(cosh * line.old + number(factor) * sinh.bracketed() * other))
 
 
 def _root(a: Fraction) -> Fraction | None:

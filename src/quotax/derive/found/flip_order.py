@@ -34,6 +34,7 @@ def flip_order(flips: Sequence[Symmetry], specs: Sequence[ArraySpec]) -> sp.Expr
     return sp.Pow(2, exponent - shared, evaluate=False)
 
 
-def _signs(product: sp.Expr) -> int:
-    """How many signs an entry is multiplied by."""
+def _signs(entry: sp.Expr) -> int:
+    """How many signs an entry is multiplied by; `w + 1` is in `g (w + 1) - 1`."""
+    product = next((part for part in sp.Add.make_args(entry) if not part.is_number), entry)
     return sum(getattr(getattr(f, "base", f), "name", None) == ELEMENT for f in sp.Mul.make_args(product))

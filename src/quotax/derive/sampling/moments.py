@@ -3,12 +3,16 @@ r"""The determining equations of one-parameter-per-axis fields, as contractions 
 A field that acts on axis h of a parameter W by a matrix C contributes
 $\sum_{ij} C_{ij} K_{ij}$, $K_{ij} = \sum_{rest} \partial f/\partial W_{i,rest}\, W_{j,rest}$; everything here is such
 a sum.
+
+A parameter that the model reads as `w + r` alone enters as `w + r`, of which the derivatives are the same: everything
+that acts on a parameter is looked for there, `w -> g (w + r) - r`, and so is what other parameters read of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,48 +20,55 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling.batches import Batch
 from quotax.interpret.jets.residues import PRIME, inverse, product
 
+Powers = tuple[tuple[str, int], ...]
+"""A product of powers of parameters."""
+
 
 class Moments:
     """One batch with fused axes taken apart: `value` is (samples, *factors), `slope` (outputs, samples, *factors)."""
 
-    def __init__(self, batch: Batch, specs: Sequence[ArraySpec], sizes: Mapping[str, int]) -> None:
-        """Reshape every array."""
+    def __init__(
+        self,
+        batch: Batch,
+        specs: Sequence[ArraySpec],
+        sizes: Mapping[str, int],
+        centres: Mapping[str, Fraction] | None = None,
+    ) -> None:
+        """Reshape every array; `centres` has the `r` of parameters that are read as `w + r`."""
         self.value: dict[str, np.ndarray] = {}
         self.slope: dict[str, np.ndarray] = {}
         self.factors = {spec.name: spec.factors for spec in specs}
         for spec in specs:
             shape = spec.split_shape(sizes)
             value, slope = batch.params[spec.name], batch.jacobian[spec.name]
-            self.value[spec.name] = value.reshape(len(value), *shape)
+            r = (centres or {}).get(spec.name, Fraction(0))
+            centre = r.numerator % PRIME * pow(r.denominator % PRIME, -1, PRIME)
+            self.value[spec.name] = (value.reshape(len(value), *shape) + centre) % PRIME
             self.slope[spec.name] = slope.reshape(*slope.shape[:2], *shape)
         self.rows = batch.rows
         self._reciprocals: dict[str, np.ndarray] = {}
-        self._matrices: dict[tuple[str, int, tuple[int, ...], str | None, bool], np.ndarray] = {}
+        self._matrices: dict[tuple[str, int, tuple[int, ...], Powers], np.ndarray] = {}
 
     def extent(self, name: str, axis: int) -> int:
         """The size of an axis of a parameter."""
         return self.value[name].shape[axis + 1]
 
-    def matrix(
-        self, name: str, axis: int, each: tuple[int, ...], gain: str | None, divided: bool = False
-    ) -> np.ndarray:
+    def matrix(self, name: str, axis: int, each: tuple[int, ...], gain: Powers = ()) -> np.ndarray:
         r"""K of a matrix on one axis, per index of others: `(rows, each, n, n)`, target index first.
 
-        With a gain v on the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what `v * W`
-        sees; `divided`: of what `W / v` sees.
+        With a gain v along the same axis the field is $\\delta W_i = v_i^{-1} C_{ij} v_j W_j$: a rotation of what
+        `v * W` sees.
         """
-        key = name, axis, each, gain, divided
+        key = name, axis, each, gain
         if key not in self._matrices:
             self._matrices[key] = self._matrix(*key)
         return self._matrices[key]
 
-    def _matrix(self, name: str, axis: int, each: tuple[int, ...], gain: str | None, divided: bool) -> np.ndarray:
+    def _matrix(self, name: str, axis: int, each: tuple[int, ...], gain: Powers) -> np.ndarray:
         value, slope = self.value[name], self.slope[name]
-        if gain is not None:
-            scale, over = self._along(gain, value, axis), self._along(gain, value, axis, over=True)
-            scale, over = (over, scale) if divided else (scale, over)
-            value = value * scale % PRIME
-            slope = slope * over[None] % PRIME
+        if gain:
+            value = value * self._along(gain, name, axis) % PRIME
+            slope = slope * self._along(gain, name, axis, over=True)[None] % PRIME
         rest = [k for k in range(value.ndim - 1) if k != axis and k not in each]
         v = value.transpose([0, *(k + 1 for k in (*each, *rest, axis))])
         s = slope.transpose([0, 1, *(k + 2 for k in (*each, *rest, axis))])
@@ -71,21 +82,27 @@ class Moments:
         """Every index of the axes at `places` scaled by its own number: `(rows, entries)`."""
         return self._summed(self.slope[name] * self.value[name][None] % PRIME, places)
 
-    def shift(self, name: str, places: Sequence[int], gain: str | None = None, axis: int = 0) -> np.ndarray:
+    def shift(self, name: str, places: Sequence[int], gain: Powers = (), axis: int = 0) -> np.ndarray:
         """The same vector along `places` added everywhere, over a gain along another axis if one is named."""
         slope = self.slope[name]
-        if gain is not None:
-            slope = slope * self._along(gain, self.value[name], axis, over=True)[None] % PRIME
+        if gain:
+            slope = slope * self._along(gain, name, axis, over=True)[None] % PRIME
         return self._summed(slope, places)
 
-    def weighed(self, name: str, places: Sequence[int], source: str, gain: str | None) -> np.ndarray:
-        r"""The vector times one number of the point, the sum of `source`, or of `source` over a gain."""
+    def weighed(self, name: str, places: Sequence[int], source: str, along: int, gain: Powers) -> np.ndarray:
+        r"""The vector times the sum of `source`, or of `source` over a gain, along one of its axes.
+
+        There is a sum for each index of the others, which `name` has too.
+        """
         entries = self.value[source]
-        if gain is not None:
-            entries = entries * self._one_over(gain) % PRIME
-        number = entries.reshape(len(entries), -1).sum(axis=-1) % PRIME
+        if gain:
+            entries = entries * self._along(gain, source, along, over=True) % PRIME
+        rest = [f for k, f in enumerate(self.factors[source]) if k != along]
+        at = [self.factors[name].index(f) for f in rest]
         slope = self.slope[name]
-        return self._summed(slope * number.reshape(1, -1, *(1,) * (slope.ndim - 2)) % PRIME, places)
+        return self._summed(
+            slope * _placed(entries.sum(axis=along + 1) % PRIME, at, slope.ndim - 2)[None] % PRIME, places
+        )
 
     def modulo(self, columns: np.ndarray, beside: np.ndarray) -> np.ndarray:
         """What is left of columns `(rows, entries, n)` when any multiple of those `beside` is added at every point.
@@ -108,12 +125,16 @@ class Moments:
         """Another parameter of the same axes added, scaled along `places`."""
         return self._summed(self.slope[name] * self.value[source][None] % PRIME, places)
 
-    def contracted(self, name: str, source: str, places: Sequence[int], order: Sequence[int]) -> np.ndarray:
+    def contracted(
+        self, name: str, source: str, places: Sequence[int], order: Sequence[int], gain: Powers = ()
+    ) -> np.ndarray:
         r"""$\delta b = W \cdot \xi$: axes `places` of `source` meet the vector, `order` are the axes of `name`.
 
-        Those in both are not summed.
+        Those in both are not summed. With a gain along the one that is summed it is $W v \cdot \xi$.
         """
         value, slope = self.value[source], self.slope[name]
+        if gain:
+            value = value * self._along(gain, source, next(k for k in places if k not in order)) % PRIME
         shared, summed = [k for k in order if k in places], [k for k in places if k not in order]
         across = [k for k in order if k not in places]
         lengths = lambda axes: [self.extent(source, k) for k in axes]
@@ -126,11 +147,16 @@ class Moments:
         met = met.transpose([0, *(1 + [*shared, *summed].index(k) for k in places)])
         return met.reshape(len(met), -1)
 
-    def _along(self, vector: str, like: np.ndarray, axis: int, over: bool = False) -> np.ndarray:
-        """A vector, or one over it, along one axis of an array."""
-        shape = [1] * like.ndim
-        shape[0], shape[axis + 1] = like.shape[0], like.shape[axis + 1]
-        return (self._one_over(vector) if over else self.value[vector]).reshape(shape)
+    def _along(self, gain: Powers, name: str, axis: int, over: bool = False) -> np.ndarray:
+        """A product of gains, or one over it, along an axis of an array, and along others that both have."""
+        own = self.factors[name]
+        out = np.ones((1,) * (len(own) + 1), np.int64)
+        for vector, power in gain:
+            at = [axis if f == own[axis] else own.index(f) for f in self.factors[vector]]
+            factor = _placed(self._one_over(vector) if (power < 0) != over else self.value[vector], at, len(own))
+            for _ in range(abs(power)):
+                out = out * factor % PRIME
+        return out
 
     def _one_over(self, name: str) -> np.ndarray:
         """One over every entry of a parameter."""
@@ -144,3 +170,12 @@ class Moments:
         moved = array.transpose([0, 1, *(k + 2 for k in (*places, *rest))])
         entries = int(np.prod([array.shape[k + 2] for k in places], dtype=np.int64))
         return moved.reshape(array.shape[0] * array.shape[1], entries, -1).sum(axis=-1) % PRIME
+
+
+def _placed(array: np.ndarray, at: Sequence[int], count: int) -> np.ndarray:
+    """An array `(samples, *axes)` with its axes at these places of so many, to be multiplied with others."""
+    shape = [len(array), *(1,) * count]
+    for axis, place in enumerate(at):
+        shape[place + 1] = array.shape[axis + 1]
+    order = sorted(range(len(at)), key=lambda axis: at[axis])
+    return array.transpose([0, *(axis + 1 for axis in order)]).reshape(shape)

@@ -42,6 +42,8 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
             except ArchitectureError as error:
                 cause = cause or error
                 break
+            if by_accident(model, sizes):
+                break
             found.append(sizes)
         if len(found) >= count:
             best = max(itertools.combinations(found, count), key=apart)
@@ -53,6 +55,26 @@ def small_sizes(model: Model, own: Mapping[str, int] | None = None, count: int =
     if own is not None and sum(math.prod(spec.shape(own)) for spec in model.params) <= LARGEST:
         return [completed(model, own)]
     return [accepted_sizes(model, f"derive({model.name}, ...)", cause)]
+
+
+def by_accident(model: Model, sizes: Mapping[str, int]) -> bool:
+    """Whether a model exists at an axis of 3, but at no larger odd size of it: halves of one and of two broadcast."""
+    most = max(sizes.values(), default=0)
+    larger = lambda axis, size: _traced(model, settled({**sizes, axis: size}, model.fixed))
+    odd, even = most + 1 + most % 2, most + 2 - most % 2
+    return any(
+        not larger(axis, odd) and not larger(axis, odd + 2) and larger(axis, even)
+        for axis, size in sizes.items()
+        if size == 3 and axis not in model.fixed
+    )
+
+
+def _traced(model: Model, sizes: Mapping[str, int]) -> bool:
+    try:
+        model.trace(sizes)
+    except ArchitectureError:
+        return False
+    return True
 
 
 def completed(model: Model, own: Mapping[str, int]) -> Sizes:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from quotax.geometry.families.velocities import Family
-from quotax.symmetry import Term
+from quotax.symmetry import Term, reads
 
 
 def is_shift(family: Family) -> bool:
@@ -58,6 +58,11 @@ def without_frame(families: Sequence[Family]) -> dict[str, str]:
         else:
             continue
         reasons[family.name] = f"{why}, and no representative of its orbits is the canonical one"
+    centred = {name for family in families if _otherwise(family) for name in _shifted(family)}
+    for family in families:
+        if family.name not in reasons and (through := sorted(reads(family.action) & centred)):
+            why = f"it is seen through {', '.join(through)}, of which the scaling is left out"
+            reasons[family.name] = f"{why}: no representative of its orbits is the canonical one"
     return reasons
 
 

@@ -17,6 +17,7 @@ from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, Value
 from quotax.interpret.shared.folding import fold
+from quotax.interpret.tracing.centres import centres
 from quotax.interpret.tracing.provenance import place
 from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
@@ -258,17 +259,22 @@ def write_sheet(
     rules: Mapping[str, Rule],
     expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]],
 ) -> tuple[Sheet, Writer]:
-    """What a trace computes, written out by these rules; `expressions` are a jaxpr's outputs at SymPy's numbers."""
+    """What a trace computes, written out by these rules; `expressions` are a jaxpr's outputs at SymPy's numbers.
+
+    A parameter `w` that is read as `w + r` alone is written as `s - r`: `s` is what the sheet has an atom for.
+    """
     sizes = {axis: Size.of(size) for axis, size in program.sizes.items()}
     sheet = Sheet(Atoms())
     algebra = Algebra(sheet.atoms, rewriting.RULES)
     writer = Writer(sheet, algebra, rules, expressions, getattr(program, "numbers", {}))
+    sheet.centres = centres(program)
     arguments = []
     for spec in (*program.params, *program.inputs):
         value = array(writer, spec, sizes, spec in program.params)
         if spec in program.params:
             (((number, _, _),),) = value.poly
             sheet.parameters[spec.name] = number
+            value = replace(value, poly=algebra.add(value.poly, UNIT, -sheet.centres.get(spec.name, Fraction(0))))
         arguments.append(value)
     outputs = [writer.tensor(v) for v in writer.run(program.jaxpr, arguments, "a place that JAX did not record")]
     sheet.outputs = [v.poly for v in outputs]
@@ -289,7 +295,9 @@ def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
     elif spec.kind in ("mask", "positive"):
         sign = "boolean" if spec.kind == "mask" else "positive"
     key = (type(what).__name__, spec.name)
-    made = writer.algebra.atoms.make(key, what, spec.name, [i.extent for i in at], sign=sign)
+    r = writer.sheet.centres.get(spec.name) if parameter else None
+    name = spec.name if r is None else f"({spec.name} {'+' if r > 0 else '-'} {abs(r)})"
+    made = writer.algebra.atoms.make(key, what, name, [i.extent for i in at], sign=sign)
     return Tensor(dims, writer.algebra.entry(made, at))
 
 

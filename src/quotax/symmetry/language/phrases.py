@@ -6,7 +6,7 @@ words the same entry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,6 +59,10 @@ class Phrase:
         """A function of it."""
         return Phrase(f"{name}({self.text})", {"exp": sp.exp, "log": sp.log}[name](self.expression))
 
+    def shifted(self, r: Fraction) -> Phrase:
+        """The sum with a number, in brackets."""
+        return self if not r else (self + number(r) if r > 0 else self - number(-r)).bracketed()
+
     def bracketed(self) -> Phrase:
         """The same in brackets."""
         return self.said(f"({self.text})")
@@ -77,9 +81,9 @@ def number(a: Fraction | int) -> Phrase:
 class ActionLine:
     """What becomes of one parameter, on its way: its indices, and those that are summed; `plain` without indices."""
 
-    def __init__(self, spec: ArraySpec, plain: bool) -> None:
-        """Indices named after the axes."""
-        self.spec, self.plain = spec, plain
+    def __init__(self, spec: ArraySpec, plain: bool, centres: Mapping[str, Fraction] | None = None) -> None:
+        """Indices named after the axes; parameters with a centre `r` are spoken of as `w + r`."""
+        self.spec, self.plain, self.centres = spec, plain, centres or {}
         self.factors: dict[sp.Symbol, AxisFactor] = {}
         self.indices = tuple(self.index(factor) for factor in spec.factors)
 
@@ -90,8 +94,8 @@ class ActionLine:
         return symbol
 
     def array(self, name: str, indices: Sequence[sp.Symbol]) -> Phrase:
-        """An entry of a parameter."""
-        return self._entry(written(name), variable(name), indices)
+        """An entry of a parameter, with its centre."""
+        return self._entry(written(name), variable(name), indices).shifted(self.centres.get(name, Fraction(0)))
 
     def element(self, indices: Sequence[sp.Symbol], *, inverse: bool = False) -> Phrase:
         """An entry of the group element, or of its inverse."""
@@ -110,9 +114,19 @@ class ActionLine:
         return "" if self.plain or not indices else f"[{','.join(map(str, indices))}]"
 
     @property
+    def named(self) -> Phrase:
+        """The parameter before, without its centre."""
+        return self._entry(written(self.spec.name), variable(self.spec.name), self.indices)
+
+    @property
     def old(self) -> Phrase:
-        """The parameter before."""
+        """The parameter before, with its centre."""
         return self.array(self.spec.name, self.indices)
+
+    def back(self, phrase: Phrase) -> Phrase:
+        """What becomes of the parameter, where this becomes of the parameter and its centre."""
+        r = self.centres.get(self.spec.name, Fraction(0))
+        return phrase - number(r) if r > 0 else phrase + number(-r) if r else phrase
 
     def summed(self, phrase: Phrase, indices: Sequence[sp.Symbol]) -> Phrase:
         """The sum over indices, which goes without saying."""
