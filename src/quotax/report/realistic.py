@@ -71,15 +71,19 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     most = max(float(jnp.max(jnp.abs(a))) for a, _ in pairs)
     horizontal = space.horizontal(params, direction)
     left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
-    measured = [
-        tuple(sharpness(loss, p, RADIUS, space=each, progress=lambda line: None).value for p in (params, moved))
-        for each in (None, space)
-    ]
+
+    def measured(within: Any) -> tuple[float, float]:
+        here, there = (
+            sharpness(loss, p, RADIUS, space=within, progress=lambda line: None).value for p in (params, moved)
+        )
+        return here, there
+
     return Realistic(
         net.num_parameters,
         float(left),
         max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most,
-        *measured,
+        measured(None),
+        measured(space),
         time.perf_counter() - start,
     )
 

@@ -73,9 +73,10 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
             b[0].parts = (a[0],)
             a[0].number |= b[0].number
             a[0].rejoined |= b[0].rejoined
-            a[0].terms, sums = a[0].terms or b[0].terms, (a[0].terms, b[0].terms)
-            if sums[0] is not None and sums[1] is not None:
-                _sums_meet(*sums)
+            one, other = a[0].terms, b[0].terms
+            a[0].terms = one or other
+            if one is not None and other is not None:
+                _sums_meet(one, other)
             a, b = factors(a[1:]), factors(b[1:])
         else:
             if a[0].size < b[0].size:
