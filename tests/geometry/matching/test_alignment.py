@@ -468,6 +468,19 @@ def test_families_without_a_compact_part_stay_at_the_identity():
     assert set(found.elements) == set(claims)
 
 
+@pytest.mark.filterwarnings("ignore:.*not invariant")
+def test_nothing_bounds_what_has_no_canonical_representative():
+    """Wider than what reads and writes it can fix: two points of one orbit stay apart, and no bound says otherwise."""
+    model = qx.architecture(params={"A": "h x", "B": "y h"}, inputs={"x": "x"})(lambda p, x: p["B"] @ (p["A"] @ x))
+    mix = qx.Symmetry("mix", qx.GL("h"), {"A": "g @ A", "B": "B @ inv(g)"})
+    space = qx.quotient(model.at(x=2, h=3, y=2), mix, metric="euclidean")
+    point = draw({"A": (3, 2), "B": (2, 3)}, 0)
+    found = space.alignment(space.act(point, space.random_element(jax.random.key(0))), point)
+    assert found.lower_bound == 0
+    assert not found.attained
+    assert "means little" in str(found)
+
+
 def test_parameters_that_nothing_touches_count():
     plan, shapes = families(TWO | {"b2": "y"}, {"perm": (PERM("h"), UNITS)}, SMALL)
     a = draw(shapes, 0)

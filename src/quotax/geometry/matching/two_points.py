@@ -74,7 +74,10 @@ class Between:
         """`arrays` moved close to `reference`, the search between canonical representatives, and whether these are."""
         there, here = canonical_of(self.gauge, arrays), canonical_of(self.gauge, reference)
         found = match(self.plan, there.arrays, here.arrays, starts=starts)
-        return self._back(here, found.arrays), found, there.reached & here.reached
+        if self._unmatched:
+            found = found._replace(lower_bound=0 * found.lower_bound)
+        reached = there.reached & here.reached & (not self.gauge.unsettled)
+        return self._back(here, found.arrays), found, reached
 
     @functools.partial(jax.jit, static_argnums=0)
     def _back(self, here: Canonical, arrays: Named) -> Named:
@@ -119,7 +122,12 @@ class Between:
         """Why no bound below a distance is known, where that is so."""
         if not self.flat and not self.metric.tangent:
             return f"chords say nothing about the {self.metric.name} metric of these families"
-        return f"no element of {', '.join(self.plan.unsearched)} was searched" if self.plan.unsearched else ""
+        return f"no element of {', '.join(self._unmatched)} was searched" if self._unmatched else ""
+
+    @property
+    def _unmatched(self) -> tuple[str, ...]:
+        """The families that may bring points closer: without a canonical representative, or not searched."""
+        return tuple(dict.fromkeys((*self.gauge.unsettled, *self.plan.unsearched)))
 
     def bracket(self, arrays: Named, other: Named) -> Distance:
         """The distance between a bound that no element goes below and the length of a path; see `distance`."""
