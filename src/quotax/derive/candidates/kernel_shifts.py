@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
-from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span, sample
+from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span
 from quotax.derive.candidates.templates import Shift, Solution, placings
 from quotax.derive.candidates.wording import distinct, kernel_shift
 from quotax.derive.points.vector_fields import RESIDUES, random_point
@@ -26,33 +26,27 @@ from quotax.presenting.telling import Budget
 from quotax.symmetry import Symmetry
 from quotax.symmetry.new_entries.general_entries import Map
 
-ROWS = 160
-"""So many equations are written."""
-
 
 def search_kernels(
     model: Model,
-    sizes: Mapping[str, int],
+    drawn: Drawn,
+    maps: Sequence[Map],
     known: Sequence[Symmetry],
     prove: Callable[[Symmetry], Certificate],
     progress: Callable[[str], None],
     budget: Budget,
 ) -> FoundFamilies:
-    """Shifts into kernels that the model has at these sizes, beside what is `known`."""
-    specs, found = model.params, FoundFamilies()
-    maps = kernels(specs, sizes, known)
+    """Shifts into the kernels that these maps have at the sizes that were drawn, beside what is `known`."""
+    specs, sizes, found = model.params, drawn.sizes, FoundFamilies()
     if not maps or not budget.allows("shifts into kernels"):
         return found
     progress(f"solving for shifts into kernels at {sizes_text(sizes)}")
-    rng = np.random.default_rng(11)
-    drawn = sample(model, sizes, rng, budget, rows=ROWS)
-    span = Span(specs, sizes, [random_point(specs, sizes, rng)])
-    for symmetry in known:
-        if symmetry.group.continuous:
-            span.include(symmetry)
     names = [symmetry.name for symmetry in known]
+    span: Span | None = None
     for own in maps:
         for solution in _solutions(own, drawn, specs):
+            if span is None:
+                span = _span(model, sizes, known)
             symmetry = distinct(kernel_shift(solution, own, specs), names)
             if not span.adds(symmetry) or not budget.allows(f"a proof of {symmetry}"):
                 continue
@@ -61,6 +55,14 @@ def search_kernels(
                 names.append(symmetry.name)
                 span.include(symmetry)
     return found
+
+
+def _span(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry]) -> Span:
+    span = Span(model.params, sizes, [random_point(model.params, sizes, np.random.default_rng(11))])
+    for symmetry in known:
+        if symmetry.group.continuous:
+            span.include(symmetry)
+    return span
 
 
 def kernels(specs: Sequence[ArraySpec], sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:
