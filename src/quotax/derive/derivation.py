@@ -118,7 +118,7 @@ def _thin(
     Of a model with few parameters more are drawn, at sizes at which other arrays have kernels and something is flat.
     """
     seen: set[Map] = set()
-    new = lambda at: [m for m in kernels(model.params, at, known) if m not in seen]
+    new = lambda at: [m for m in kernels(model, at, known) if m not in seen]
     for drawn in samples:
         if maps := new(drawn.sizes):
             seen.update(maps)

@@ -65,15 +65,20 @@ def _span(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry]) -> 
     return span
 
 
-def kernels(specs: Sequence[ArraySpec], sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:
+def kernels(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:
     """The maps that have a kernel at these sizes which something may be written into.
 
-    Where all invertible matrices act on the axis of a map already, its kernel is left to them.
+    Where all invertible matrices act on the axis of a map already, its kernel is left to them. Of what reads the inputs
+    alone the kernel is that of narrow inputs, which says nothing of the model.
     """
+    specs = model.params
     own = {s.name: s.factors for s in specs}
+    read = {axis for spec in model.inputs for axis in spec.axis_names}
+    outside = {axis for axis in read if sum(axis in spec.axis_names for spec in specs) < 2}
     moved = [(s.group.axis, s.bind(tuple(specs)).moved) for s in known if s.group.general]
     taken = lambda m: any(own[m.parameter][m.axis] == axis and m.parameter in names for axis, names in moved)
-    return [m for m in _maps(specs) if _thin(m, specs, sizes) and not taken(m)]
+    narrow = lambda m: any(f in outside for k, f in enumerate(own[m.parameter]) if k not in (m.axis, *m.copies))
+    return [m for m in _maps(specs) if _thin(m, specs, sizes) and not taken(m) and not narrow(m)]
 
 
 def _maps(specs: Sequence[ArraySpec]) -> Iterator[Map]:
