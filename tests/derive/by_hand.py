@@ -13,6 +13,7 @@ from quotax.derive.candidates.templates import (
     Scale,
     Shift,
     Solution,
+    Through,
     Turn,
     matrix_terms,
     vector_terms,
@@ -45,7 +46,9 @@ def solutions(seed, count=40):
         group = None
         if axis is None or rng.integers(2):
             places = vector_terms(specs, axes)
-            kinds = [(Scale, Mix, Contract, Shift), (Mix,), (Scale, Contract), (Shift, Contract)][rng.integers(4)]
+            kinds = [(Scale, Mix, Contract, Shift), (Mix,), (Scale, Contract), (Shift, Contract, Through)][
+                rng.integers(4)
+            ]
             places = [t for t in places if isinstance(t, kinds)]
         else:
             groups = [GL(axis, each), O(axis, each), *([ComplexScaling(axis, each)] if SIZES[axis] % 2 == 0 else [])]
@@ -97,6 +100,13 @@ def _component(term, index, params, xi, factors):
                 there = [(own | met)[k] for k in range(params[source].ndim)]
                 weight = _gains(gain, source, next((k for k in places if k not in order), 0), there, params, factors)
                 total += params[source][tuple(there)] * weight * xi[at]
+            return total
+        case Through(_, source, places, order):
+            total = 0.0
+            for at in np.ndindex(params[source].shape):
+                if all(at[k] == index[t] for t, k in enumerate(order) if k >= 0):
+                    there = tuple(at[k] if k >= 0 else index[~k] for k in places)
+                    total += params[source][at] * xi[there]
             return total
     raise TypeError(term)
 

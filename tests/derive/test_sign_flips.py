@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import jax
@@ -17,8 +18,10 @@ from quotax import catalogue
 from quotax.catalogue.recurrences.gru import gru
 from quotax.catalogue.recurrences.lstm import lstm
 from quotax.derive.candidates.sign_subspaces import MOST, SignSpace, invariant, matches, small_generators, small_members
-from quotax.derive.found.dimensions import STABILISER
+from quotax.derive.found.dimensions import STABILISER, axis_symbol
 from quotax.derive.found.flip_order import flip_order
+from quotax.symmetry import FLOATS
+from quotax.symmetry.evaluation import transformed
 
 
 def quiet(model, **options):
@@ -101,16 +104,60 @@ def test_flips_of_a_chain_are_generators():
     assert "sign flips: 3 generators of a group of order 2**(3*h)" in str(found)
 
 
-def test_flips_of_even_parameters_are_counted_once():
-    @qx.architecture(params={"A": "h x", "C": "y h"}, inputs={"x": "x"})
-    def even(p, x):
-        return p["C"] @ jnp.abs(jnp.tanh(p["A"] ** 2 @ x))
+@qx.architecture(params={"A": "h x", "C": "y h"}, inputs={"x": "x"})
+def even(p, x):
+    return p["C"] @ jnp.abs(jnp.tanh(p["A"] ** 2 @ x))
 
-    found = quiet(even)
-    assert [str(s.group) for s in flips(found)] == ["Z2^h", "Z2^x"]
-    axes = sp.symbols("h x", positive=True, integer=True)
-    # all of A has its sign changed by all signs of h as by all signs of x
-    assert flip_order(flips(found), even.params).subs(dict.fromkeys(axes, 2)) == 8
+
+def stacked(activation=jnp.tanh):
+    """Layers on a stream, in one loop."""
+
+    @qx.architecture(params={"R": "d x", "U": "layer f d", "b": "layer f", "D": "layer d f"}, inputs={"x": "x"})
+    def model(p, x):
+        step = lambda z, own: (z + own[2] @ activation(own[0] @ z + own[1]), None)
+        return jax.lax.scan(step, p["R"] @ x, (p["U"], p["b"], p["D"]))[0]
+
+    return model
+
+
+@functools.cache
+def found_of(model):
+    return quiet(model)
+
+
+ROWS, COLUMNS = {"A[h,x]": "g[h] * A[h,x]"}, {"A[h,x]": "g[x] * A[h,x]"}
+
+
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        (even, None),  # every entry of A has a sign of its own
+        (even, [qx.Symmetry("h", qx.SignFlip("h"), ROWS), qx.Symmetry("x", qx.SignFlip("x"), COLUMNS)]),
+        (stacked(), None),
+    ],
+    ids=["entries", "rows and columns", "units of every layer"],
+)
+def test_the_order_of_flips_is_that_of_all_patterns_of_signs(model, own):
+    own = own or flips(found_of(model))
+    sizes = {axis: 2 + k for k, axis in enumerate(model.axis_names)}
+    ones = {spec.name: np.ones(spec.shape(sizes)) for spec in model.params}
+    patterns = SignSpace()
+    for symmetry in own:
+        action = symmetry.bind(model.params)
+        for cell in np.ndindex(shape := action.group.shape(sizes)):
+            g = np.ones(shape)
+            g[cell] = -1
+            moved = ones | transformed(action, model.params, sizes, ones, g, FLOATS)
+            signs = np.concatenate([moved[spec.name].ravel() for spec in model.params])
+            patterns.add(sum(1 << int(k) for k in np.flatnonzero(signs < 0)))
+    order = flip_order(own, model.params).subs({axis_symbol(axis): n for axis, n in sizes.items()})
+    assert order == 2 ** len(patterns.rows)
+
+
+def test_units_of_a_loop_over_layers_flip_in_each_layer_apart():
+    (flip,) = flips(found_of(stacked()))
+    assert str(flip.group) == "Z2^f^layer"
+    assert qx.verify(stacked(jax.nn.gelu), flip).status == "refuted"
 
 
 # --- recurrent cells

@@ -19,6 +19,7 @@ from quotax.derive.candidates.templates import (
     Scale,
     Shift,
     Solution,
+    Through,
     Turn,
     matrix_terms,
     solve_matrix,
@@ -60,12 +61,17 @@ def softmax(p, x):
     return jax.nn.softmax(p["a"] + x) * (1 + 0 * p["b"])
 
 
+@qx.architecture(params={"U": "h x", "V": "h x", "A": "y h", "S": "y x"}, inputs={"x": "x"})
+def skipped(p, x):
+    return p["A"] @ jnp.maximum(p["U"] @ x, p["V"] @ x) + p["S"] @ x
+
+
 TWO = {("U", 2): [(("s", 1), ("t", 1))]}
 
 CASES = {
     "linear, GL": (linear, {"h": 3, "x": 4, "y": 5}, GL("h"), None),
     "relu, GL": (relu, {"h": 3, "x": 4, "y": 5}, GL("h"), None),
-    "relu, O": (relu, {"h": 3, "x": 4, "y": 5}, O("h"), None),
+    "skipped, vectors": (skipped, {"h": 3, "x": 4, "y": 2}, ("h", "x"), None),
     "heads, GL": (heads, {"head": 2, "k": 3, "d": 4}, GL("k", "head"), None),
     "heads, complex": (heads, {"head": 2, "k": 4, "d": 3}, ComplexScaling("k", "head", "adjacent"), None),
     "gained, O": (gained, {"d": 3, "x": 4, "y": 2, "k": 2}, O("d"), None),
@@ -136,7 +142,7 @@ def test_cases_have_terms_of_every_kind_in_their_solutions():
         solve = solve_vector if isinstance(template, tuple) else solve_matrix
         more = () if isinstance(template, tuple) else (gains,)
         kinds |= {type(t) for one in solve(data, model.params, template, *more) for t, _ in one.terms}
-    assert kinds == {Turn, Scale, Mix, Contract, Shift}
+    assert kinds == {Turn, Scale, Mix, Contract, Shift, Through}
 
 
 def test_a_matrix_may_act_wherever_its_axis_is():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, sizes_text
-from quotax.derive.candidates.continuous import FoundFamilies, sample, search
+from quotax.derive.candidates.continuous import Drawn, sample, search
 from quotax.derive.candidates.kernel_shifts import kernels, search_kernels
 from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz, ansatz_fields
@@ -24,9 +24,13 @@ from quotax.errors import ArchitectureError
 from quotax.presenting.telling import Budget
 from quotax.programs.threads import one_thread
 from quotax.symmetry import Action, Symmetry
+from quotax.symmetry.new_entries.general_entries import Map
 
 KERNELS = 150
-"""With more parameters than this, at small sizes at which there are kernels, shifts into them are not looked for."""
+"""With more parameters than this, shifts into kernels are looked for at the sizes that are sampled anyway."""
+
+ROWS = 160
+"""So many equations are written where kernels are looked for at other sizes."""
 
 
 @one_thread
@@ -68,9 +72,9 @@ def derive(
     widths = [w for w in widths if w in found.sizes]
     flips = discrete(looked, widths[0], small, decide, progress, budget)
     named = [s.bind(looked.params) for s in small if s.group.continuous]
-    few = None if state is not None else _thin(looked, small, widths[:1] if sizes else with_one_small(looked))
-    if few is not None:
-        hidden = _hidden(looked, small, few, decide, progress, budget)
+    for drawn, maps in _thin(looked, small, samples, [] if sizes else with_one_small(looked), rng, budget):
+        known = [s for s in (*small, *(s for s, _ in found.proved)) if s.group.continuous and _acts(s, drawn.sizes)]
+        hidden = search_kernels(looked, drawn, maps, list(dict.fromkeys(known)), decide, progress, budget)
         found.proved += hidden.proved
         found.unproved += hidden.unproved
         named += [s.bind(looked.params) for s, _ in hidden.proved]
@@ -101,32 +105,35 @@ def derive(
     )
 
 
-def _hidden(
+def _thin(
     model: Model,
     known: Sequence[Symmetry],
-    sizes: Mapping[str, int],
-    prove: Callable[[Symmetry], Certificate],
-    progress: Callable[[str], None],
+    samples: Sequence[Drawn],
+    others: Iterable[Sizes],
+    rng: np.random.Generator,
     budget: Budget,
-) -> FoundFamilies:
-    """Shifts into kernels, where there are flat directions at sizes at which there are kernels."""
-    named = [s.bind(model.params) for s in known if s.group.continuous and _acts(s, sizes)]
-    rest = remainder(model, named, sizes, budget)
-    if rest is not None and not rest.count():
-        return FoundFamilies()
-    return search_kernels(model, sizes, [action.symmetry for action in named], prove, progress, budget)
+) -> Iterator[tuple[Drawn, list[Map]]]:
+    """Samples in which arrays have kernels that something may be written into: those arrays that had none before.
 
-
-def _thin(model: Model, known: Sequence[Symmetry], widths: Iterable[Sizes]) -> Sizes | None:
-    """The first of these sizes at which an array has a kernel that something may be written into, if it is accepted."""
-    for sizes in widths:
-        if parameters(model, sizes) <= KERNELS and kernels(model.params, sizes, known):
+    Of a model with few parameters more are drawn, at sizes at which other arrays have kernels and something is flat.
+    """
+    seen: set[Map] = set()
+    new = lambda at: [m for m in kernels(model, at, known) if m not in seen]
+    for drawn in samples:
+        if maps := new(drawn.sizes):
+            seen.update(maps)
+            yield drawn, maps
+    for sizes in others:
+        if (maps := new(sizes)) and parameters(model, sizes) <= KERNELS:
             try:
                 model.trace(sizes)
             except ArchitectureError:
                 continue
-            return sizes
-    return None
+            seen.update(maps)
+            named = [s.bind(model.params) for s in known if s.group.continuous and _acts(s, sizes)]
+            rest = remainder(model, named, sizes, budget)
+            if rest is None or rest.count():
+                yield sample(model, sizes, rng, budget, ROWS), maps
 
 
 def _acts(symmetry: Symmetry, sizes: Mapping[str, int]) -> bool:

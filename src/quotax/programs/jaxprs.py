@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -56,6 +57,39 @@ def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr without what no output depends on, in calls too: keys split for a dropout that is off."""
     jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return ClosedJaxpr(jaxpr, closed.consts) if len(jaxpr.constvars) == len(closed.consts) else closed
+
+
+def rewritten(closed: Any, rule: Callable[[Any, Mapping[Any, Any]], Any]) -> Any:
+    """The jaxpr with other equations in the place of some, in nested ones too; itself where none is another.
+
+    `rule` takes an equation, and the equations by what they make; it gives the equation that is in its place, or None.
+    """
+    jaxpr = bare(closed)
+    made = {v: e for e in jaxpr.eqns for v in e.outvars}
+    equations = []
+    for equation in jaxpr.eqns:
+        other = rule(equation, made)
+        if other is None:
+            params = {
+                name: inside(value, lambda body: rewritten(body, rule)) for name, value in equation.params.items()
+            }
+            same = all(params[name] is value for name, value in equation.params.items())
+            other = equation if same else equation.replace(params=params)
+        equations.append(other)
+    if all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True)):
+        return closed
+    other = jaxpr.replace(eqns=equations)
+    return ClosedJaxpr(other, closed.consts) if isinstance(closed, ClosedJaxpr) else other
+
+
+def inside(value: Any, read: Callable[[Any], Any]) -> Any:
+    """A setting of an equation with its jaxprs read; itself where each of them is."""
+    if not bodies(value):
+        return value
+    if isinstance(value, (list, tuple)):
+        parts = [inside(part, read) for part in value]
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else type(value)(parts)
+    return read(value)
 
 
 def is_key(value: Any) -> bool:

@@ -137,12 +137,12 @@ class Action:
         """The parameters that it moves."""
         return tuple(entry.name for entry in self.entries)
 
-    @property
+    @cached_property
     def named(self) -> frozenset[str]:
         """The names in its formulas: among them those of all parameters that it moves or reads."""
         return frozenset(self.moved).union(*(entry.named for entry in self.entries))
 
-    @property
+    @cached_property
     def projectors(self) -> tuple[str, ...]:
         """The names of the projectors onto kernels in its formulas."""
         return tuple(sorted(frozenset().union(*(entry.projectors for entry in self.entries))))

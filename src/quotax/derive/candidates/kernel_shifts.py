@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
-from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span, sample
+from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span
 from quotax.derive.candidates.templates import Shift, Solution, placings
 from quotax.derive.candidates.wording import distinct, kernel_shift
 from quotax.derive.points.vector_fields import RESIDUES, random_point
@@ -26,33 +26,27 @@ from quotax.presenting.telling import Budget
 from quotax.symmetry import Symmetry
 from quotax.symmetry.new_entries.general_entries import Map
 
-ROWS = 160
-"""So many equations are written."""
-
 
 def search_kernels(
     model: Model,
-    sizes: Mapping[str, int],
+    drawn: Drawn,
+    maps: Sequence[Map],
     known: Sequence[Symmetry],
     prove: Callable[[Symmetry], Certificate],
     progress: Callable[[str], None],
     budget: Budget,
 ) -> FoundFamilies:
-    """Shifts into kernels that the model has at these sizes, beside what is `known`."""
-    specs, found = model.params, FoundFamilies()
-    maps = kernels(specs, sizes, known)
+    """Shifts into the kernels that these maps have at the sizes that were drawn, beside what is `known`."""
+    specs, sizes, found = model.params, drawn.sizes, FoundFamilies()
     if not maps or not budget.allows("shifts into kernels"):
         return found
     progress(f"solving for shifts into kernels at {sizes_text(sizes)}")
-    rng = np.random.default_rng(11)
-    drawn = sample(model, sizes, rng, budget, rows=ROWS)
-    span = Span(specs, sizes, [random_point(specs, sizes, rng)])
-    for symmetry in known:
-        if symmetry.group.continuous:
-            span.include(symmetry)
     names = [symmetry.name for symmetry in known]
+    span: Span | None = None
     for own in maps:
         for solution in _solutions(own, drawn, specs):
+            if span is None:
+                span = _span(model, sizes, known)
             symmetry = distinct(kernel_shift(solution, own, specs), names)
             if not span.adds(symmetry) or not budget.allows(f"a proof of {symmetry}"):
                 continue
@@ -63,15 +57,28 @@ def search_kernels(
     return found
 
 
-def kernels(specs: Sequence[ArraySpec], sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:
+def _span(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry]) -> Span:
+    span = Span(model.params, sizes, [random_point(model.params, sizes, np.random.default_rng(11))])
+    for symmetry in known:
+        if symmetry.group.continuous:
+            span.include(symmetry)
+    return span
+
+
+def kernels(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:
     """The maps that have a kernel at these sizes which something may be written into.
 
-    Where all invertible matrices act on the axis of a map already, its kernel is left to them.
+    Where all invertible matrices act on the axis of a map already, its kernel is left to them. Of what reads the inputs
+    alone the kernel is that of narrow inputs, which says nothing of the model.
     """
+    specs = model.params
     own = {s.name: s.factors for s in specs}
+    read = {axis for spec in model.inputs for axis in spec.axis_names}
+    outside = {axis for axis in read if sum(axis in spec.axis_names for spec in specs) < 2}
     moved = [(s.group.axis, s.bind(tuple(specs)).moved) for s in known if s.group.general]
     taken = lambda m: any(own[m.parameter][m.axis] == axis and m.parameter in names for axis, names in moved)
-    return [m for m in _maps(specs) if _thin(m, specs, sizes) and not taken(m)]
+    narrow = lambda m: any(f in outside for k, f in enumerate(own[m.parameter]) if k not in (m.axis, *m.copies))
+    return [m for m in _maps(specs) if _thin(m, specs, sizes) and not taken(m) and not narrow(m)]
 
 
 def _maps(specs: Sequence[ArraySpec]) -> Iterator[Map]:

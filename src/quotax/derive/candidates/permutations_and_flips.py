@@ -11,8 +11,10 @@ import functools
 import itertools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +53,9 @@ Case = tuple[dict[str, np.ndarray], list[tuple[list[np.ndarray], np.ndarray]]]
 Covered = Callable[[set[Place]], bool]
 """Whether continuous families already move exactly these places."""
 
+_TOGETHER = 2
+"""Flips that are free for every index of so many other axes at most are looked for."""
+
 _SUBSETS = 2048
 """At most this many sets of places are tried for one axis, smallest first."""
 
@@ -67,14 +72,15 @@ def discrete(
     trace = model.trace(sizes)
     check = _Checker(trace)
     found = FoundFamilies()
-    names, budget = [s.name for s in families], budget or Budget()
-    for symmetry in _candidates(model.params, sizes, families, check, budget):
+    names, budget, proved = [s.name for s in families], budget or Budget(), list[Symmetry]()
+    for symmetry in _candidates(model.params, sizes, families, check, budget, proved):
         named = distinct(symmetry, names)
         if not budget.allows(f"a proof of {named}"):
             break
         progress(f"proving {named}")
         if found.take(named, prove(named)):
             names.append(named.name)
+            proved.append(symmetry)
     return found
 
 
@@ -133,14 +139,25 @@ class _Checker:
 
 
 def _candidates(
-    specs: Sequence[ArraySpec], sizes: Mapping[str, int], families: Sequence[Symmetry], check: _Checker, budget: Budget
+    specs: Sequence[ArraySpec],
+    sizes: Mapping[str, int],
+    families: Sequence[Symmetry],
+    check: _Checker,
+    budget: Budget,
+    proved: Sequence[Symmetry],
 ) -> Iterator[Symmetry]:
+    """Proposals, one at a time; of those made so far `proved` has the ones that were proved."""
     axes = tuple(dict.fromkeys(name for spec in specs for name in spec.axis_names))
     inert = {s.name for s in specs if check.inert(s.name)}
+    places = {
+        axis: [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(s.factors) if f == axis]
+        for axis in axes
+    }
+    axes = [axis for axis in axes if budget.allows(f"permutations and flips of {axis}")]
+    flips = {axis: _Flips(specs, places[axis], axis, families, check) for axis in axes}
+    joint = _joint(specs, list(flips.values())[::-1])
+    held: list[_Flip] = []
     for axis in axes:
-        if not budget.allows(f"permutations and flips of {axis}"):
-            continue
-        places = [(s.name, k) for s in specs if s.name not in inert for k, f in enumerate(s.factors) if f == axis]
         covered = _permuted(specs, families, axis)
         n = sizes[axis]
         if n > 1:
@@ -150,38 +167,110 @@ def _candidates(
             orders = [cycle, swap]
             passing = lambda sets, o=orders: check.passing([_permuting(c, o[0]) for c in sets])
             holds = lambda c, o=orders: all(check.same(_permuting(c, p)) for p in o)
-            for chosen in _minimal(places, covered, holds, passing):
+            for chosen in _minimal(places[axis], covered, holds, passing):
                 each, turns = _copies(specs, chosen, cycle, check)
                 template = symmetries(Solution(axis, each, O(axis, each), turns), specs)[0]
                 yield template.renamed(f"permute {axis}", Permutation(axis, each))
-        flips = _Flips(places, _signs(specs, families, axis, check.centres), check)
-        for chosen in flips.generators():
-            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), _flipped(specs, chosen, check.centres))
-        yield from _with_offset(specs, axis, flips, check)
+        own = [one for one in joint if axis in one.axes]
+        joint = [one for one in joint if one not in own]
+        for one in [*own, flips[axis]]:
+            for flip in one.generators(held):
+                yield (symmetry := _flipped(specs, flip, check.centres))
+                if symmetry in proved:
+                    held.append(flip)
+        yield from _with_offset(specs, axis, flips[axis], check)
+
+
+class _Flip(NamedTuple):
+    """A sign for each index of an axis, of its own for each index of others that the same parameters have once."""
+
+    axis: str
+    each: tuple[str, ...]
+    chosen: tuple[Place, ...]
+
+    @property
+    def axes(self) -> set[str]:
+        return {self.axis, *self.each}
+
+    def along(self, specs: Sequence[ArraySpec], axis: str) -> set[Place]:
+        """The places at which it flips an index of one of its axes, where the signs depend on that alone."""
+        if axis == self.axis:
+            return set(self.chosen)
+        times = Counter(name for name, _ in self.chosen)
+        return {(s.name, s.factors.index(axis)) for s in specs if times[s.name] % 2}
+
+
+def _joint(specs: Sequence[ArraySpec], single: Sequence[_Flips]) -> list[_Flips]:
+    """Flips of an axis that are free for every index of others as well: most of such others first."""
+    found: dict[frozenset[str], _Flips] = {}
+    level = [flips for flips in single if flips.basis]
+    for _ in range(_TOGETHER):
+        above: list[_Flips] = []
+        for flips in level:
+            moved = {name for one in flips.every.rows for name, _ in flips.set_of(one)}
+            own = [s.factors for s in specs if s.name in moved]
+            more = dict.fromkeys(f for factors in own for f in factors if isinstance(f, str) and f not in flips.axes)
+            for each in more:
+                if (key := frozenset({*flips.axes, each})) not in found:
+                    further = flips.for_each(each)
+                    if further.basis:
+                        found[key] = further
+                        above.append(further)
+        level = above
+    return sorted(found.values(), key=lambda flips: -len(flips.each))
 
 
 class _Flips:
     """Which flips of one axis leave the outputs alone: sets of places as numbers of so many bits."""
 
-    def __init__(self, places: list[Place], continuous: Sequence[set[Place]], check: _Checker) -> None:
-        self.places, self.check = places, check
+    def __init__(
+        self,
+        specs: Sequence[ArraySpec],
+        places: list[Place],
+        axis: str,
+        families: Sequence[Symmetry],
+        check: _Checker,
+        each: tuple[str, ...] = (),
+        units: Sequence[int] | None = None,
+    ) -> None:
+        """Of sums of `units`, or of all places: sets that may be flipped for each index of some axes apart."""
+        self.specs, self.families, self.check = specs, families, check
+        self.axis, self.each = axis, each
+        once = {s.name for s in specs if all(s.factors.count(f) == 1 for f in each)}
+        self.places = places = [place for place in places if place[0] in once]
         self.bits = {place: 1 << k for k, place in enumerate(places)}
-        self.known = SignSpace(self.bit_set(one) for one in continuous)
+        self.known = SignSpace(self.bit_set(one) for one in _signs(specs, families, axis, check.centres, each))
         """What continuous families contain; flips of what is inert are not looked at."""
         entries, start = {}, 0
         for name, shape in check.shapes.items():
             entries[name] = np.arange(start, start + math.prod(shape)).reshape(shape)
             start += entries[name].size
         self.entries = entries
-        self.flipped = {bit: np.take(entries[name], 0, axis).ravel() for (name, axis), bit in self.bits.items()}
+        factors = {s.name: s.factors for s in specs}
+        first = lambda name, k: tuple(0 if j == k or f in each else slice(None) for j, f in enumerate(factors[name]))
+        self.flipped = {bit: entries[name][first(name, k)].ravel() for (name, k), bit in self.bits.items()}
         self.about = np.concatenate(
             [np.zeros(0), *(np.full(e.size, float(check.centres.get(n, 0))) for n, e in entries.items())]
         )
         """The `r` of every entry: a sign is that of `w + r`."""
         self.plain = _remembered(next(check.values(self.moved)))
-        units = self.unknown(self.known)
+        given = [self.known.rest(one) for one in units or ()]
+        units = self.unknown(self.known) if units is None else SignSpace(given).rows
         self.basis = invariant(units, check.values(self.moved), self.smallest)
         self.every = SignSpace([*self.known.rows, *self.basis])
+
+    @property
+    def axes(self) -> set[str]:
+        return {self.axis, *self.each}
+
+    def for_each(self, axis: str) -> _Flips:
+        """Those of them that may be flipped for each index of another axis apart."""
+        sets = [self.set_of(one) for one in self.every.rows]
+        once = {s.name for s in self.specs if s.factors.count(axis) == 1}
+        places = [place for place in self.places if place[0] in once]
+        bits = {place: 1 << k for k, place in enumerate(places)}
+        units = [sum(bits[place] for place in one) for one in sets if set(one) <= set(places)]
+        return _Flips(self.specs, places, self.axis, self.families, self.check, (*self.each, axis), units)
 
     def moved(self, theta: np.ndarray, sets: Sequence[int], offset: Offset | None = None) -> np.ndarray:
         """A flat point with the first index along these places flipped, a row for each set: `_flipping` of many."""
@@ -233,15 +322,18 @@ class _Flips:
                 return self.set_of(one)
         return None
 
-    def generators(self) -> Iterator[tuple[Place, ...]]:
-        """The smallest sets of places that generate all flips beside those of continuous families.
+    def generators(self, held: Sequence[_Flip]) -> Iterator[_Flip]:
+        """The smallest sets of places that generate all flips beside those of continuous families, and those `held`.
 
         Flips of parameters as they are come before those of `w + r`.
         """
         centred = self.bit_set(place for place in self.places if place[0] in self.check.centres)
-        for one in small_generators(self.basis, self.known.rows, centred):
-            if self.check.same(_flipping(self.set_of(one), self.check.centres)):
-                yield self.set_of(one)
+        within = [self.bit_set(one.along(self.specs, self.axis)) for one in held if self.axes <= one.axes]
+        factors = {s.name: s.factors for s in self.specs}
+        for one in small_generators(self.basis, SignSpace([*self.known.rows, *within]).rows, centred):
+            chosen = self.set_of(one)
+            if self.check.same(_flipping(chosen, self.check.centres, None, factors, self.each)):
+                yield _Flip(self.axis, self.each, chosen)
 
 
 def _remembered(value: Values) -> Values:
@@ -312,15 +404,19 @@ def _permuted(specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: st
 
 
 def _signs(
-    specs: Sequence[ArraySpec], families: Sequence[Symmetry], axis: str, about: Mapping[str, Fraction]
+    specs: Sequence[ArraySpec],
+    families: Sequence[Symmetry],
+    axis: str,
+    about: Mapping[str, Fraction],
+    each: tuple[str, ...] = (),
 ) -> list[set[Place]]:
-    """The sets of places on which continuous families contain a sign."""
+    """The sets of places of an axis on which continuous families contain a sign, for each index of others too."""
     own = []
     for family in families:
         group = family.group
-        contained = (group.axis == axis and group.signs == "each") or (axis in group.each_axes and group.signs)
+        free = {*group.each_axes, *([group.axis] if group.signs == "each" else [])}
         # where something is added as well, a sign is no flip; `w -> g (w + 1) - 1` is one where `w + 1` is what is read
-        if group.continuous and contained and not _added(specs, family) - set(about):
+        if group.continuous and group.signs and {axis, *each} <= free and not _added(specs, family) - set(about):
             own.append(_places(specs, family, axis, True))
     return own
 
@@ -342,7 +438,7 @@ def _copies(
     once = [f for f in sorted(shared) if all(own.count(f) == 1 for own in factors.values())]
     at = lambda every: {name: tuple(map(own.index, every)) for name, own in factors.items()}
     apart: list[str] = []
-    for each in once if len(chosen) == len(moved) else ():
+    for each in once:
         if check.same(_permuting(chosen, order, at([*apart, each]))):
             apart.append(each)
     turns = tuple((Turn(name, k, at(apart)[name]), Fraction(1)) for name, k in chosen)
@@ -364,8 +460,21 @@ def _permuting(chosen: Sequence[Place], order: np.ndarray, at: Mapping[str, tupl
     return move
 
 
-def _flipping(chosen: Sequence[Place], about: Mapping[str, Fraction], offset: Offset | None = None) -> Move:
-    """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another."""
+def _flipping(
+    chosen: Sequence[Place],
+    about: Mapping[str, Fraction],
+    offset: Offset | None = None,
+    factors: Mapping[str, Sequence[Any]] | None = None,
+    each: Sequence[str] = (),
+) -> Move:
+    """Flip the first index along the chosen places; the offset adds a multiple of a parameter's slice to another.
+
+    With `each` the first along those axes alone.
+    """
+
+    def first(name: str, array: np.ndarray) -> np.ndarray:
+        own = factors[name] if factors else ()
+        return np.all([np.indices(array.shape)[own.index(axis)] == 0 for axis in each], axis=0)
 
     def move(point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         before = dict(point)
@@ -373,22 +482,32 @@ def _flipping(chosen: Sequence[Place], about: Mapping[str, Fraction], offset: Of
             sign = np.ones(point[name].shape[axis])
             sign[0] = -1
             sign, r = sign.reshape([-1 if k == axis else 1 for k in range(point[name].ndim)]), float(about.get(name, 0))
+            sign = np.where(first(name, point[name]), sign, 1.0) if each else sign
             point[name] = (point[name] + r) * sign - r
         if offset is not None:
             target, source, axis, order, c = offset
-            piece = np.take(before[source] + float(about.get(source, 0)), 0, axis=axis)
-            point[target] = point[target] + c * piece.transpose(order)
+            piece = np.take(before[source] + float(about.get(source, 0)), 0, axis=axis).transpose(order)
+            point[target] = point[target] + c * (np.where(first(target, piece), piece, 0.0) if each else piece)
         return point
 
     return move
 
 
-def _flipped(specs: Sequence[ArraySpec], chosen: Sequence[Place], about: Mapping[str, Fraction]) -> dict[str, Entry]:
-    """Signs on the chosen places, in index form."""
+def _flipped(specs: Sequence[ArraySpec], flip: _Flip, about: Mapping[str, Fraction]) -> Symmetry:
+    """Signs on the chosen places, in index form; the element has the other axes first."""
+    lines = _signed(specs, flip.chosen, about, flip.each)
+    group = SignFlip(flip.axis, " ".join(flip.each) or None)
+    return Symmetry.of(f"flip {flip.axis}", group, tuple(specs), lines)
+
+
+def _signed(
+    specs: Sequence[ArraySpec], chosen: Sequence[Place], about: Mapping[str, Fraction], each: Sequence[str] = ()
+) -> dict[str, Entry]:
     lines = {}
     for name in dict.fromkeys(name for name, _ in chosen):
         line = ActionLine(next(s for s in specs if s.name == name), False, about)
-        signs = [line.element([line.indices[k]]) for n, k in chosen if n == name]
+        copies = [line.indices[line.spec.factors.index(axis)] for axis in each]
+        signs = [line.element([*copies, line.indices[k]]) for n, k in chosen if n == name]
         lines |= [line.becomes(line.back(functools.reduce(operator.mul, [*signs, line.old])))]
     return lines
 
@@ -408,12 +527,28 @@ def _with_offset(specs: Sequence[ArraySpec], axis: str, flips: _Flips, check: _C
             # an offset is new only where the same flip without it is not a symmetry
             if both is None or check.same(_flipping(both, check.centres)):
                 continue
+            each = _apart(specs, axis, both, (target.name, source.name, spot, order, float(c)), check)
             line = ActionLine(target, False, check.centres)
             inner = [line.indices[own.index(f)] if f in own else line.index(axis, f"{axis}_") for f in other]
-            sign = number(1) - line.element([inner[spot]])
+            copies = [line.indices[own.index(f)] for f in each]
+            sign = number(1) - line.element([*copies, inner[spot]])
             half = number(Fraction(c, 2))
             taken = half.said(f"({half.text.strip('()')})") * line.array(source.name, inner) * sign.bracketed()
             carried = line.becomes(line.named + line.summed(taken, [inner[spot]]))
-            lines = dict([*_flipped(specs, both, check.centres).items(), carried])
-            yield Symmetry.of(f"flip {axis}", SignFlip(axis), tuple(specs), lines)
+            lines = dict([*_signed(specs, both, check.centres, each).items(), carried])
+            yield Symmetry.of(f"flip {axis}", SignFlip(axis, " ".join(each) or None), tuple(specs), lines)
             return
+
+
+def _apart(
+    specs: Sequence[ArraySpec], axis: str, chosen: Sequence[Place], offset: Offset, check: _Checker
+) -> list[str]:
+    """The axes for each of whose indices a flip with this offset may be another."""
+    moved = {offset[0], *(name for name, _ in chosen)}
+    factors = {s.name: s.factors for s in specs if s.name in moved}
+    shared = [f for f in factors[offset[0]] if isinstance(f, str) and f != axis]
+    apart: list[str] = []
+    for each in [f for f in shared if all(own.count(f) == 1 for own in factors.values())]:
+        if check.same(_flipping(chosen, check.centres, offset, factors, [*apart, each])):
+            apart.append(each)
+    return apart

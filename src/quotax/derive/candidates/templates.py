@@ -110,6 +110,25 @@ class Contract(Part):
 
 
 @dataclass(frozen=True)
+class Through(Part):
+    """What `source` makes of the vector is added: some of its axes meet the source, `param` has the others.
+
+    `places` are those of its axes in `source`, or `~k` for axis k of `param`; `order` are the axes of `param` in
+    `source`, or `~k` for axis k of the vector. A skip takes up what was added to all that a maximum chooses from.
+    """
+
+    param: str
+    source: str
+    places: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @property
+    def depends(self) -> bool:
+        """By its source."""
+        return True
+
+
+@dataclass(frozen=True)
 class Shift(Part):
     """The vector along `places` added; over a gain along another axis, if one is named.
 
@@ -206,8 +225,22 @@ def vector_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...], gains: Produ
                 seen = (gains or {}).get((source, summed[0]), ()) if len(summed) == 1 else ()
                 through = dict.fromkeys(part for gain in seen for part in within(gain))
                 terms += [Contract(target, source, at, order, gain) for gain in ((), *through)]
+    terms += _through_terms(own, axes)
     terms += [Shift(name, at) for name, found in places.items() for at in found]
     return terms
+
+
+def _through_terms(own: dict[str, tuple], axes: tuple[str, ...]) -> Iterator[Through]:
+    """Every parameter that may take up what another makes of a vector with axes of both."""
+    for target, source in itertools.permutations(own, 2) if len(axes) > 1 else ():
+        into, out = own[target], own[source]
+        met = [axis for axis in axes if axis in out]
+        carried = [axis for axis in axes if axis not in out]
+        kept = [f for f in out if f not in met]
+        once = len(set(into)) == len(into) and len(set(out)) == len(out)
+        if met and carried and once and sorted(map(str, into)) == sorted(map(str, (*kept, *carried))):
+            places = tuple(out.index(f) if f in out else ~into.index(f) for f in axes)
+            yield Through(target, source, places, tuple(out.index(f) if f in kept else ~axes.index(f) for f in into))
 
 
 def scale_terms(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Scale]:
@@ -397,6 +430,8 @@ def _column(moments: Moments, term: Part) -> np.ndarray:
             return moments.mixed(param, source, places)
         case Contract(param, source, places, order, gain):
             return moments.contracted(param, source, places, order, gain)
+        case Through(param, source, places, order):
+            return moments.passed(param, source, places, order)
         case Shift(param, places, gain, across):
             return moments.shift(param, places, gain, across)
         case Weigh(param, places, source, along, gain):

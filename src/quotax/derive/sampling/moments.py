@@ -147,6 +147,19 @@ class Moments:
         met = met.transpose([0, *(1 + [*shared, *summed].index(k) for k in places)])
         return met.reshape(len(met), -1)
 
+    def passed(self, name: str, source: str, places: Sequence[int], order: Sequence[int]) -> np.ndarray:
+        r"""$\delta S = W \xi$: axes `places` of `source` meet the vector, which has the axes `~k` of `name` itself."""
+        value, slope = self.value[source], self.slope[name]
+        met, carried = [k for k in places if k >= 0], [~k for k in places if k < 0]
+        kept = [k for k in order if k >= 0]
+        inner, outer = [self.extent(source, k) for k in met], [self.extent(name, k) for k in carried]
+        slope = slope.transpose([0, 1, *(2 + k for k in carried), *(2 + order.index(k) for k in kept)])
+        value = value.transpose([0, *(k + 1 for k in (*kept, *met))])
+        slope = slope.reshape(*slope.shape[:2], math.prod(outer), -1)
+        moved = product(slope, value.reshape(1, len(value), -1, math.prod(inner))).reshape(-1, *outer, *inner)
+        spots = [1 + len(outer) + met.index(k) if k >= 0 else 1 + carried.index(~k) for k in places]
+        return moved.transpose([0, *spots]).reshape(len(moved), -1)
+
     def _along(self, gain: Powers, name: str, axis: int, over: bool = False) -> np.ndarray:
         """A product of gains, or one over it, along an axis of an array, and along others that both have."""
         own = self.factors[name]

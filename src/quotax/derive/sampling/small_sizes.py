@@ -103,11 +103,16 @@ def with_few_outputs(model: Model, sizes: Sizes) -> Sizes:
 
 
 def with_one_small(model: Model) -> Iterator[Sizes]:
-    """Unequal sizes at which one axis that no input has is 2, those of outputs first: where arrays have kernels."""
+    """Unequal sizes at which one axis is 2, those of outputs first: where arrays have kernels.
+
+    An axis that an input has comes last, if the model writes into it too, or reads it more than once.
+    """
     own, _ = _ordered(model)
     rest = [axis for axis in model.axis_names if axis not in own]
     read = {name for spec in model.inputs for name in spec.axis_names}
-    for first in reversed([axis for axis in own if axis not in model.fixed and axis not in read]):
+    inner = lambda axis: axis not in read or sum(axis in spec.axis_names for spec in model.params) > 1
+    free = [axis for axis in reversed(own) if axis not in model.fixed and inner(axis)]
+    for first in sorted(free, key=lambda axis: axis in read):
         yield _sized(model, [first, *(axis for axis in own if axis != first), *rest], [2, *_free(model, 3)])
 
 

@@ -15,8 +15,8 @@ from quotax.checks import LOOKED_AT, first_words
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.beyond_the_end import read_beyond_the_end
+from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
-from quotax.interpret.tracing.sign_bits import comparing
 from quotax.parts import groups, tree, whole_shape
 from quotax.programs.jaxprs import needed
 from quotax.trees import named
@@ -75,7 +75,7 @@ def trace(
     except Exception:
         pass
     with jax.enable_x64(True):
-        apart = program_of_parts(comparing(closed), params, sizes)
+        apart = program_of_parts(in_plain_words(closed), params, sizes)
         written = None if apart is closed else _of_parts(closed, params, sizes, apart.in_avals)
     return Trace(apart, tuple(params), tuple(inputs), sizes, jax.tree.structure(outputs), written)
 

@@ -6,6 +6,7 @@ has two signs in floats and none among the reals, as every certificate assumes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -13,36 +14,25 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.programs.jaxprs import as_closed, bodies, needed
+from quotax.programs.jaxprs import needed, rewritten
 
 
 def comparing(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with comparisons in the place of sign bits, in nested ones too; itself where there are none."""
-    read = _rewritten(closed)
+    read = rewritten(closed, _comparison)
     return closed if read is closed else needed(read)
 
 
-def _rewritten(closed: Any) -> Any:
-    jaxpr = as_closed(closed).jaxpr
-    made = {v: e for e in jaxpr.eqns for v in e.outvars}
-    equations = []
-    for equation in jaxpr.eqns:
-        number = _sign_of(equation, made)
-        if number is not None:
-            origin = np.zeros((), number.aval.dtype)
-            zero = Literal(origin[()], jax.typeof(origin))
-            equations.append(equation.replace(primitive=lax.lt_p, invars=[number, zero], params={}))
-            continue
-        params = {name: _inside(value) for name, value in equation.params.items()}
-        same = all(params[name] is value for name, value in equation.params.items())
-        equations.append(equation if same else equation.replace(params=params))
-    if all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True)):
-        return closed
-    rewritten = jaxpr.replace(eqns=equations)
-    return ClosedJaxpr(rewritten, closed.consts) if isinstance(closed, ClosedJaxpr) else rewritten
+def _comparison(equation: Any, made: Mapping[Any, Any]) -> Any:
+    number = _sign_of(equation, made)
+    if number is None:
+        return None
+    origin = np.zeros((), number.aval.dtype)
+    zero = Literal(origin[()], jax.typeof(origin))
+    return equation.replace(primitive=lax.lt_p, invars=[number, zero], params={})
 
 
-def _sign_of(equation: Any, made: dict[Any, Any]) -> Any:
+def _sign_of(equation: Any, made: Mapping[Any, Any]) -> Any:
     """The number whose sign bit an equation gives as a truth value; None for any other equation."""
     if equation.primitive.name != "convert_element_type" or equation.outvars[0].aval.dtype != np.bool_:
         return None
@@ -58,12 +48,3 @@ def _sign_of(equation: Any, made: dict[Any, Any]) -> Any:
     floats = jax.numpy.issubdtype(before.dtype, np.floating) and before.shape == after.shape
     last = not np.ndim(by.val) and int(by.val) == 8 * before.dtype.itemsize - 1
     return number if floats and last else None
-
-
-def _inside(value: Any) -> Any:
-    if not bodies(value):
-        return value
-    if isinstance(value, (list, tuple)):
-        parts = [_inside(part) for part in value]
-        return value if all(a is b for a, b in zip(parts, value, strict=True)) else type(value)(parts)
-    return _rewritten(value)

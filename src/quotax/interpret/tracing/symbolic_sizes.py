@@ -30,8 +30,8 @@ from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.interpret.tracing.apart import program_of_parts
 from quotax.interpret.tracing.fixed_sizes import given, nested
+from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
-from quotax.interpret.tracing.sign_bits import comparing
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
 from quotax.programs.jaxprs import bare, bodies, is_key, needed
@@ -80,7 +80,7 @@ def open_trace(
             try:
                 closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
                 raw = needed(closed)
-                closed = program_of_parts(comparing(raw), params, dims)
+                closed = program_of_parts(in_plain_words(raw), params, dims)
             except Exception as error:
                 said = str(error).strip().partition("\n")[0]
                 raise SizesMatter(f"{type(error).__name__}: {said}" if said else type(error).__name__) from error
