@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -182,7 +183,7 @@ def equinox_cases():
         "LSTMCell": Case(
             lambda: qx.from_equinox(
                 recurrent(eqx.nn.LSTMCell)(3), jnp.ones((3, 2)), make=recurrent(eqx.nn.LSTMCell)
-            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)", declared=LSTM,
+            ), [], ["S(h)", "Z2^h"], scope="", declared=LSTM,
         ),
     }  # fmt: skip
 
@@ -251,6 +252,13 @@ def flax_cases():
             x = nn.BatchNorm(use_running_average=not train)(nn.Conv(self.channels, (2, 2))(x))
             return nn.Conv(2, (2, 2))(nn.relu(x))
 
+    class LinenRecurrent(nn.Module):
+        hidden: int
+
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(nn.RNN(nn.LSTMCell(self.hidden))(x)[-1])
+
     def linen(module, x, make=None):
         return qx.from_flax(module, module.init(KEY, x, *([False] if hasattr(module, "train") else [])), x, make=make)
 
@@ -264,6 +272,10 @@ def flax_cases():
     row, image = jnp.ones((3, 4)), jnp.ones((3, 3, 1))
     attention = ["GL(k)^n", "GL(k)^n", "R^k^n", "R^n^k"]
     return {
+        "linen LSTMCell": Case(
+            lambda: linen(LinenRecurrent(3), jnp.ones((3, 2), jnp.float32), lambda h: LinenRecurrent(h)), [],
+            ["S(h)", "Z2^h"], scope="", declared=LSTM,
+        ),
         "nnx MLP": Case(lambda: qx.from_flax(MLP(5), row), ["R+^h0"], ["S(h0)"], declared=SHALLOW),
         "nnx MLP in bfloat16": Case(
             lambda: qx.from_flax(MLP(5, dtype=jnp.bfloat16), row, make=lambda h: MLP(h, dtype=jnp.bfloat16)),
@@ -306,6 +318,7 @@ def flax_cases():
 
 FLAX = (
     "nnx MLP", "nnx MLP in bfloat16", "nnx MultiHeadAttention", "nnx LayerNorm block", "nnx BatchNorm + Conv",
+    "linen LSTMCell",
     "linen MLP", "linen MLP with make", "linen MultiHeadAttention", "linen LayerNorm block", "linen BatchNorm + Conv",
 )  # fmt: skip
 
@@ -361,3 +374,16 @@ def test_a_module_that_is_moved_is_a_module():
     assert jax.tree.structure(space.horizontal(module, gradient)) == jax.tree.structure(gradient)
     with pytest.raises(qx.ArchitectureError, match="computes something else"):
         qx.from_equinox(module, x, make=lambda h: eqx.nn.MLP(3, 2, h, 1, activation=jnp.tanh, key=KEY))
+
+
+def test_the_ten_lines_of_a_newcomer():
+    """Those of docs/your_model.md, as they stand there."""
+    pytest.importorskip("equinox")
+    page = (Path(__file__).parents[2] / "docs" / "your_model.md").read_text()
+    code, told = page.partition("```py\n")[2].partition("```")[0], {}
+    assert len(code.strip().splitlines()) == 10
+    exec(code, told)
+    found = told["found"]
+    assert [found.certificate(s.name).scope for s in (*found, *found.discrete)] == ["every width"] * 4
+    assert told["space"].metric_certificate
+    assert told["result"].invariant
