@@ -72,20 +72,13 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     horizontal = space.horizontal(params, direction)
     left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
 
-    def measured(within: Any) -> tuple[float, float]:
-        here, there = (
-            sharpness(loss, p, RADIUS, space=within, progress=lambda line: None).value for p in (params, moved)
-        )
-        return here, there
+    def both(own: Any) -> tuple[float, float]:
+        rises = [sharpness(loss, p, RADIUS, space=own, progress=lambda line: None).value for p in (params, moved)]
+        return rises[0], rises[1]
 
-    return Realistic(
-        net.num_parameters,
-        float(left),
-        max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most,
-        measured(None),
-        measured(space),
-        time.perf_counter() - start,
-    )
+    changed = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most
+    full, divided = both(None), both(space)
+    return Realistic(net.num_parameters, float(left), changed, full, divided, time.perf_counter() - start)
 
 
 def _normal(like: Any) -> Any:
