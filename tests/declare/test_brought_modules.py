@@ -252,13 +252,6 @@ def flax_cases():
             x = nn.BatchNorm(use_running_average=not train)(nn.Conv(self.channels, (2, 2))(x))
             return nn.Conv(2, (2, 2))(nn.relu(x))
 
-    class LinenRecurrent(nn.Module):
-        hidden: int
-
-        @nn.compact
-        def __call__(self, x):
-            return nn.Dense(2)(nn.RNN(nn.LSTMCell(self.hidden))(x)[-1])
-
     def linen(module, x, make=None):
         return qx.from_flax(module, module.init(KEY, x, *([False] if hasattr(module, "train") else [])), x, make=make)
 
@@ -272,10 +265,6 @@ def flax_cases():
     row, image = jnp.ones((3, 4)), jnp.ones((3, 3, 1))
     attention = ["GL(k)^n", "GL(k)^n", "R^k^n", "R^n^k"]
     return {
-        "linen LSTMCell": Case(
-            lambda: linen(LinenRecurrent(3), jnp.ones((3, 2), jnp.float32), lambda h: LinenRecurrent(h)), [],
-            ["S(h)", "Z2^h"], scope="", declared=LSTM,
-        ),
         "nnx MLP": Case(lambda: qx.from_flax(MLP(5), row), ["R+^h0"], ["S(h0)"], declared=SHALLOW),
         "nnx MLP in bfloat16": Case(
             lambda: qx.from_flax(MLP(5, dtype=jnp.bfloat16), row, make=lambda h: MLP(h, dtype=jnp.bfloat16)),
@@ -318,7 +307,6 @@ def flax_cases():
 
 FLAX = (
     "nnx MLP", "nnx MLP in bfloat16", "nnx MultiHeadAttention", "nnx LayerNorm block", "nnx BatchNorm + Conv",
-    "linen LSTMCell",
     "linen MLP", "linen MLP with make", "linen MultiHeadAttention", "linen LayerNorm block", "linen BatchNorm + Conv",
 )  # fmt: skip
 
