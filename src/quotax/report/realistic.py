@@ -29,8 +29,8 @@ class Realistic:
     """What was measured at the parameters, and at those that a random element of the group leads to.
 
     `left` is how much of a horizontal vector is vertical, of a random vector's length in the metric; `changed` how much
-    the outputs change along the orbit, of the largest one. Where the metric is not `invariant` (its certificate says so),
-    the sharpness at two points of an orbit may differ.
+    the outputs change along the orbit, of the largest one. Where the metric is not `invariant`, by its certificate, the
+    sharpness at two points of an orbit may differ.
     """
 
     parameters: int
