@@ -160,7 +160,7 @@ def test_a_family_with_one_line_less_is_refuted(name, derived):
 # --- measuring
 
 MEASURED = ("softmax_classifier/biases",)
-MEASURED_SLOWLY = ("mlp/relu", "multi_head", "resnet/small")
+MEASURED_SLOWLY = ("mlp/relu", "resnet/small")
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,8 @@ def test_a_network_of_realistic_size_is_divided_and_measured(name, derived):
     assert seen.changed < (1e-4 if single else 1e-7)
     (here, there), (euclidean, moved) = seen.quotient, seen.full
     assert here > 0
-    assert here == pytest.approx(there, rel=1e-3 if single else 1e-5)
+    assert seen.invariant or not single
+    if seen.invariant:
+        assert here == pytest.approx(there, rel=1e-3 if single else 1e-5)
     if any(not isinstance(s.group, qx.Translation | qx.O) for s in found):
         assert moved != pytest.approx(euclidean, rel=1e-3)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -182,7 +183,7 @@ def equinox_cases():
         "LSTMCell": Case(
             lambda: qx.from_equinox(
                 recurrent(eqx.nn.LSTMCell)(3), jnp.ones((3, 2)), make=recurrent(eqx.nn.LSTMCell)
-            ), [], ["S(h)", "Z2^h"], scope="widths (h=3, xs1=2, y=2, xs0=3)", declared=LSTM,
+            ), [], ["S(h)", "Z2^h"], scope="", declared=LSTM,
         ),
     }  # fmt: skip
 
@@ -361,3 +362,16 @@ def test_a_module_that_is_moved_is_a_module():
     assert jax.tree.structure(space.horizontal(module, gradient)) == jax.tree.structure(gradient)
     with pytest.raises(qx.ArchitectureError, match="computes something else"):
         qx.from_equinox(module, x, make=lambda h: eqx.nn.MLP(3, 2, h, 1, activation=jnp.tanh, key=KEY))
+
+
+def test_the_ten_lines_of_a_newcomer():
+    """Those of docs/your_model.md, as they stand there."""
+    pytest.importorskip("equinox")
+    page = (Path(__file__).parents[2] / "docs" / "your_model.md").read_text()
+    code, told = page.partition("```py\n")[2].partition("```")[0], {}
+    assert len(code.strip().splitlines()) == 10
+    exec(code, told)
+    found = told["found"]
+    assert [found.certificate(s.name).scope for s in (*found, *found.discrete)] == ["every width"] * 4
+    assert told["space"].metric_certificate
+    assert told["result"].invariant

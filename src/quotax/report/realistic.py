@@ -29,7 +29,8 @@ class Realistic:
     """What was measured at the parameters, and at those that a random element of the group leads to.
 
     `left` is how much of a horizontal vector is vertical, of a random vector's length in the metric; `changed` how much
-    the outputs change along the orbit, of the largest one.
+    the outputs change along the orbit, of the largest one. Where the metric is not `invariant`, by its certificate, the
+    sharpness at two points of an orbit may differ.
     """
 
     parameters: int
@@ -37,6 +38,7 @@ class Realistic:
     changed: float
     full: tuple[float, float]
     quotient: tuple[float, float]
+    invariant: bool
     seconds: float
 
     def __str__(self) -> str:
@@ -44,7 +46,8 @@ class Realistic:
         full, own = (f"{a:.4g} and {b:.4g}" for a, b in (self.full, self.quotient))
         return (
             f"{self.parameters:,} parameters, vertical left {self.left:.0e}, outputs change by {self.changed:.0e}, "
-            f"sharpness {own} on the orbit, Euclidean {full}, {self.seconds:.0f} s"
+            f"sharpness {own} on the orbit{'' if self.invariant else ' (the metric is not invariant)'}, "
+            f"Euclidean {full}, {self.seconds:.0f} s"
         )
 
 
@@ -72,20 +75,14 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     horizontal = space.horizontal(params, direction)
     left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
 
-    def measured(within: Any) -> tuple[float, float]:
-        here, there = (
-            sharpness(loss, p, RADIUS, space=within, progress=lambda line: None).value for p in (params, moved)
-        )
-        return here, there
+    def both(own: Any) -> tuple[float, float]:
+        rises = [sharpness(loss, p, RADIUS, space=own, progress=lambda line: None).value for p in (params, moved)]
+        return rises[0], rises[1]
 
-    return Realistic(
-        net.num_parameters,
-        float(left),
-        max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most,
-        measured(None),
-        measured(space),
-        time.perf_counter() - start,
-    )
+    changed = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most
+    full, divided = both(None), both(space)
+    invariant, seconds = bool(space.metric_certificate), time.perf_counter() - start
+    return Realistic(net.num_parameters, float(left), changed, full, divided, invariant, seconds)
 
 
 def _normal(like: Any) -> Any:

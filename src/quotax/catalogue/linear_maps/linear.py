@@ -55,7 +55,7 @@ ENTRIES = {
         orbit="h*(x + y) - x*y",
         flat=(({"x": 2, "h": 4, "y": 3}, 14), ({"x": 3, "h": 3, "y": 2}, 9)),
         modest={"x": 8, "h": 32, "y": 4},
-        realistic={"x": 64, "h": 512, "y": 64},
+        realistic={"x": 64, "h": 96, "y": 64},
         reference=REFERENCE,
     ),
     "narrow": CatalogueEntry(

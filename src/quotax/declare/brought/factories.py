@@ -107,7 +107,8 @@ def fitted(call: str, names: list[str], given: Mapping[str, int], factory: Measu
                 said = ", ".join(f"{k}={v}" for k, v in assignments[0].items())
                 raise ArchitectureError(
                     f"`{call}`: dimension {place} of {name!r} is {at[0][name][place]} at {said}: no product of an "
-                    "integer and sizes. Give make= a keyword for it, or leave out make= to prove at these sizes."
+                    "integer and sizes. Give make= a keyword for it, or leave out make=: sums of what is joined are "
+                    "followed through the trace."
                 )
             row.append(product)
         products[name] = tuple(row)
