@@ -82,6 +82,17 @@ def test_a_gaussian_prior_leaves_what_is_compact(h, symmetry):
 
 
 @pytest.mark.slow
+def test_a_minimum_that_training_came_near_has_the_orbit_of_the_minimum():
+    """At the minimum a and b are parallel and a reflection leaves both in place; nearby none does."""
+    N, alpha = 1e5, 16.0
+    space = qx.quotient(product.at(h=2), MIX, metric="euclidean")
+    loss = lambda p: N / 2 * (jnp.vdot(p["a"], p["b"]) - 1) ** 2
+    point = jnp.asarray([math.sqrt(1 - alpha / N), 0.0])
+    ask = lambda b: qx.laplace_evidence(loss, {"a": point, "b": b}, space, prior_precision=alpha).value
+    assert ask(point + jnp.asarray([0.0, 1e-7])) == pytest.approx(ask(point), abs=1e-6)
+
+
+@pytest.mark.slow
 def test_copies_count():
     space = qx.quotient(tanh.at(h=1), FLIP, metric="euclidean")
     xs = np.linspace(-2, 2, 9)

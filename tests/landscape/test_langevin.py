@@ -62,6 +62,14 @@ def test_bad_questions_are_refused():
 
 
 @pytest.mark.slow
+def test_an_orbit_without_a_canonical_representative_is_refused():
+    space = qx.quotient(product.at(h=1), SCALE, metric="invariant")
+    loss = lambda p: jnp.vdot(p["a"], p["b"]) ** 2
+    with pytest.raises(qx.LandscapeError, match="has none"):
+        qx.langevin(space, loss, {"a": jnp.ones(1), "b": jnp.zeros(1)}, 1.0, 0.1, 10)
+
+
+@pytest.mark.slow
 def test_a_step_that_is_too_long_is_named():
     space, params = flat(2, 1)
     run = qx.langevin(space, lambda p: jnp.sum(p["W"] ** 4), params, 1.0, 5.0, 40, volume="noise")

@@ -103,13 +103,13 @@ class Point(Based):
 
     # --- the orbit's volume
 
-    def volumes(self, *, only_compact: bool = False, euclidean: bool = False) -> Volumes:
+    def volumes(self, *, only_compact: bool = False, euclidean: bool = False, resolution: float = 0.0) -> Volumes:
         """How much room the fields of all families span, and of each: half the logarithm of a Gram determinant.
 
-        `only_compact` asks it of every family's orthogonal elements alone, `euclidean` in the Euclidean metric. Outside
-        of jit.
+        `only_compact` asks it of every family's orthogonal elements alone, `euclidean` in the Euclidean metric;
+        `resolution` is how well the parameters are known, relative, if worse than rounding. Outside of jit.
         """
-        return volumes(self, only_compact=only_compact, euclidean=euclidean)
+        return volumes(self, only_compact=only_compact, euclidean=euclidean, resolution=resolution)
 
     def volume_slope(self) -> Any:
         """The Euclidean gradient of the logarithm of that volume: minus the mean curvature vector of the orbit."""

@@ -41,12 +41,12 @@ def compact(family: Family) -> Family | None:
     return family if group == family.group else replace(family, group=group)
 
 
-def volumes(point: Based, *, only_compact: bool = False, euclidean: bool = False) -> Volumes:
+def volumes(point: Based, *, only_compact: bool = False, euclidean: bool = False, resolution: float = 0.0) -> Volumes:
     """The volumes at a point; `only_compact` of the orthogonal elements of every family alone."""
     families = point.space.families
     if only_compact:
         families = tuple(found for family in families if (found := compact(family)) is not None)
-    resolution = max((float(jnp.finfo(array.dtype).eps) for array in point.arrays.values()), default=0.0)
+    resolution = max([resolution, *(float(jnp.finfo(array.dtype).eps) for array in point.arrays.values())])
     metric = point.space._metric
     of = functools.partial(_euclidean if euclidean or metric.euclidean else _whitened, point, metric, resolution)
     alone = {family.name: (of((family,)) if family.dimension else determinant.NONE) for family in families}

@@ -131,15 +131,17 @@ def laplace_evidence(
     if count > LARGEST:
         raise LandscapeError(f"`{CALL}` makes the Hessian of all parameters, {count:,}, more than {LARGEST:,}.")
     value = one_number(CALL, "loss", loss, params)
-    orbit = compact_orbit(space.at(params))
     flat, gradient, hessian, rounding = second_order(loss, params)
     d = flat.size
     gradient, hessian = gradient + alpha * flat, hessian + alpha * np.eye(d)
+    every, axes = np.linalg.eigh(hessian)
+    floor = max(rounding, 10 * d * float(np.finfo(float).eps) * alpha)
+    # The orbit of the minimum is asked for, from which params are about one step of Newton's away.
+    away = np.linalg.norm((axes.T @ gradient)[every > floor] / every[every > floor])
+    orbit = compact_orbit(space.at(params), 10 * float(away / max(np.linalg.norm(flat), 1e-300)))
     across = _across(space, params, d, orbit.rank)
     values, vectors = np.linalg.eigh(across @ hessian @ across.T)
-    every = np.linalg.eigvalsh(hessian)
     steep = vectors.T @ (across @ gradient)
-    floor = max(rounding, 10 * d * float(np.finfo(float).eps) * alpha)
     curved = values > floor
     slope = float(np.sum(steep[curved] ** 2 / values[curved]) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):

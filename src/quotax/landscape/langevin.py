@@ -180,6 +180,12 @@ def langevin(
             f"({'; '.join(space.metric_certificate.steps)}): what noise does depends on the representative. "
             "Use metric='invariant'."
         )
+    if not euclidean and not bool(space.canonical(params).attained):
+        raise LandscapeError(
+            f"`{CALL}`: the {space.metric_name} metric is made with canonical representatives, and the orbit of params "
+            "has none (a factor of lower rank than its partner, as of a layer that is wider than what it reads or "
+            "writes): steps would search for it in vain."
+        )
     look = observe or (lambda p: p)
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (chains, *a.shape)), params)
     dtype = jnp.result_type(*jax.tree.leaves(params))

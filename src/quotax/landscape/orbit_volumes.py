@@ -122,11 +122,12 @@ class CompactOrbit(NamedTuple):
     unbounded: tuple[str, ...]
 
 
-def compact_orbit(point: Any) -> CompactOrbit:
-    """The part of the orbit through a factored point that is compact."""
-    all_of, turning = (point.volumes(euclidean=True, only_compact=compact) for compact in (False, True))
+def compact_orbit(point: Any, resolution: float = 0.0) -> CompactOrbit:
+    """The part of the orbit through a factored point that is compact; the point is known up to a relative number."""
+    asked = {"euclidean": True, "resolution": resolution}
+    all_of, turning = (point.volumes(only_compact=compact, **asked) for compact in (False, True))
     ranks = {name: own.rank for name, own in turning.families.items()}
     unbounded = tuple(name for name, own in all_of.families.items() if own.rank > ranks.get(name, 0))
     total = turning.total
-    whole = whole_orbit(point.space.families, point.arrays, total.value, total.rank)
+    whole = whole_orbit(point.space.families, point.arrays, total.value, total.rank, resolution)
     return CompactOrbit(total.value, total.rank, whole.log_volume, whole.log_copies, whole.reason, unbounded)

@@ -74,10 +74,12 @@ class _Moved(NamedTuple):
         return sum(map(log_volume, free)), sum(m * (m - 1) // 2 for m in free)
 
 
-def whole_orbit(families: tuple[Any, ...], arrays: Mapping[str, Any], log_density: float, rank: int) -> Whole:
+def whole_orbit(
+    families: tuple[Any, ...], arrays: Mapping[str, Any], log_density: float, rank: int, resolution: float = 0.0
+) -> Whole:
     """The orbit of all orthogonal elements of the families, at arrays where their fields span so much."""
     wide = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
-    tolerance = max((float(np.finfo(np.asarray(a).dtype).eps) for a in arrays.values()), default=0.0)
+    tolerance = max([resolution, *(float(np.finfo(np.asarray(a).dtype).eps) for a in arrays.values())])
     turning = [f for f in families if f.group.isometries is not None]
     compact = [f for f in turning if f.group.isometries.continuous]
     finite = [f for f in turning if not f.group.isometries.continuous]
