@@ -189,6 +189,7 @@ __all__ = [
     "Brought",
     "Certificate",
     "ChargeRates",
+    "Collectives",
     "ComplexityError",
     "ComplexityTable",
     "ComplexScaling",

@@ -1,8 +1,8 @@
 """What devices send one another in a program: the collectives of its compiled text, with their sizes.
 
 XLA decides how arrays that are split over devices are brought together. What it decided is in the text of the compiled
-program, one line for each collective; bytes are those of the result on one device. A line in the body of a loop runs as often
-as the loop does, and one in a branch if that is taken: both are counted once, and said.
+program, one line for each collective; bytes are those of the result on one device. A line in the body of a loop runs
+as often as the loop does, and one in a branch if that is taken: both are counted once, and said.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run by test_sharded.py in processes of its own: parameters split over devices, beside the same in one place.
 
-`on_shards.py here` has all devices in this process; `on_shards.py PORT PROCESS` takes part in a run of two. It prints the largest
-differences, relative to the parameters, and the collectives of each program.
+`on_shards.py here` has all devices in this process; `on_shards.py PORT PROCESS` takes part in a run of two. It prints
+the largest differences, relative to the parameters, and the collectives of each program.
 """
 
 import json
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import quotax as qx
 
@@ -57,6 +58,12 @@ def gap(found, known, like):
     return max(float(apart(found[name], known[name], like[name])) for name in found)
 
 
+def refused(loss, params, space):
+    """A search keeps whole vectors in each process."""
+    with pytest.raises(qx.SharpnessError, match="is split over devices in several processes"):
+        qx.sharpness(loss, params, 0.3, space=space)
+
+
 def compared(split):
     net, loss, params, v = problem()
     gaps, sent = {}, {}
@@ -85,6 +92,8 @@ def compared(split):
     if jax.process_count() == 1:
         measured = [qx.sharpness(loss, p, 0.3, space=space, budget=60).value for p in (there, params)]
         gaps["sharpness"] = abs(measured[0] - measured[1]) / measured[1]
+    else:
+        refused(loss, there, space)
     sizes = {name: array.nbytes for name, array in params.items()}
     kept = {name: array.sharding.spec == space.act(there, g)[name].sharding.spec for name, array in there.items()}
     return {"gaps": gaps, "sent": sent, "sizes": sizes, "kept": kept, "coordinates": 8 * space.algebra_dim}

@@ -252,10 +252,13 @@ class QuotientSpace(Result):
         return self.network.tree(total)
 
     def act(self, params: Any, g: Mapping[str, Any]) -> Any:
-        """The parameters moved by group elements, one per family name; families act in their order."""
+        """The parameters moved by group elements, one per family name; families act in their order.
+
+        Numbers that are no element are refused, up to rounding; what is traced cannot be looked at.
+        """
         call = "space.act(params, g)"
         arrays = self._arrays(params, call)
-        for family, element in elements_by_family(self.families, g, "g", call):
+        for family, element in elements_by_family(self.families, g, "g", call, members=True):
             arrays = family.act(arrays, element)
         return self.network.tree(arrays, params)
 

@@ -1,8 +1,8 @@
 """Along which axis each parameter is split over devices, so that families move it where it lies.
 
-A matrix group mixes the indices of its axis: an array that is split along that axis would have to be exchanged before it is
-moved or projected. Along every other axis moving it is local, and what a Gram matrix or a covector sums over that axis is
-a sum over devices, of as many numbers as the algebra has coordinates.
+A matrix group mixes the indices of its axis: an array that is split along that axis has to be exchanged before it
+is moved or projected. Along every other axis moving it is local, and what a Gram matrix or a covector sums over that
+axis is a sum over devices, of as many numbers as the algebra has coordinates.
 """
 
 from __future__ import annotations

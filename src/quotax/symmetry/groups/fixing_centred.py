@@ -11,6 +11,7 @@ import sympy as sp
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, objects, stacked
+from quotax.symmetry.groups.membership import largest, no_matrix
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class FixingCentred(Group):
         return self.copies(sizes)
 
     # --- elements
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Columns of `g - 1` that differ, or a determinant that is not positive."""
+        rest = g - np.eye(g.shape[-1])
+        w = rest.mean(-1)
+        members, hint = "matrices 1 + w 1.T with 1 + sum(w) > 0", "`jnp.eye(n) + w[:, None]` is one"
+        apart = largest(rest - w[..., None]) / np.maximum(largest(g), 1)
+        wrong = no_matrix(apart, rounding, members, "the difference of columns of g - 1", hint)
+        return wrong or no_matrix(-w.sum(-1), 1 - rounding, members, "-sum(w)", hint)
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The determinant is a positive symbol, and all entries of `w` but one are free."""
