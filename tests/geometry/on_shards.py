@@ -66,31 +66,25 @@ def refused(loss, params, space):
 
 def compared(split):
     net, loss, params, v = problem()
+    space = qx.quotient(net, FAMILIES, "invariant")
+    optimiser, grad_fn = optax.chain(qx.sam(space, 0.1), optax.sgd(0.1)), jax.grad(loss)
+    step = lambda p: optimiser.update(grad_fn(p), optimiser.init(p), p, grad_fn=grad_fn)[0]
+    project = lambda gradient, p: qx.horizontal(space, gradients=True).update(gradient, None, p)[0]
+    there, along = space.shard(params, split), space.shard(v, split)
+    g, point = space.random_element(jax.random.key(1), 0.3), space.at(there)
     gaps, sent = {}, {}
-    for metric in ("euclidean", "invariant"):
-        space = qx.quotient(net, FAMILIES, metric)
-        optimiser = optax.chain(qx.sam(space, 0.1), optax.sgd(0.1))
-        grad_fn = jax.grad(loss)
-
-        def step(p, space=space, optimiser=optimiser, grad_fn=grad_fn):
-            return optimiser.update(grad_fn(p), optimiser.init(p), p, grad_fn=grad_fn)[0]
-
-        there, along = space.shard(params, split), space.shard(v, split)
-        g = space.random_element(jax.random.key(1), 0.3)
-        point = space.at(there)
-        project = lambda gradient, p, space=space: qx.horizontal(space, gradients=True).update(gradient, None, p)[0]
-        for name, run, shared, alone in (
-            ("act", space.act, (there, g), (params, g)),
-            ("horizontal", lambda point, v: point.horizontal(v), (point, along), (space.at(params), v)),
-            ("vertical", space.vertical, (there, along), (params, v)),
-            ("projected gradient", jax.jit(project), (along, there), (v, params)),
-            ("step", jax.jit(step), (there,), (params,)),
-        ):
-            gaps[f"{metric} {name}"] = gap(run(*shared), run(*alone), params)
-            if name not in ("vertical", "step"):  # a step has those of the loss, whose own they are
-                sent[f"{metric} {name}"] = [(c.kind, c.bytes) for c in qx.collectives(run, *shared)]
+    for name, run, shared, alone in (
+        ("act", space.act, (there, g), (params, g)),
+        ("horizontal", lambda point, v: point.horizontal(v), (point, along), (space.at(params), v)),
+        ("vertical", space.vertical, (there, along), (params, v)),
+        ("projected gradient", jax.jit(project), (along, there), (v, params)),
+        ("step", jax.jit(step), (there,), (params,)),
+    ):
+        gaps[name] = gap(run(*shared), run(*alone), params)
+        if name not in ("vertical", "step"):  # a step has those of the loss, whose own they are
+            sent[name] = [(c.kind, c.bytes) for c in qx.collectives(run, *shared)]
     if jax.process_count() == 1:
-        measured = [qx.sharpness(loss, p, 0.3, space=space, budget=60).value for p in (there, params)]
+        measured = [qx.sharpness(loss, p, 0.3, space=space, budget=20).value for p in (there, params)]
         gaps["sharpness"] = abs(measured[0] - measured[1]) / measured[1]
     else:
         refused(loss, there, space)

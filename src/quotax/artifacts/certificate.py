@@ -36,6 +36,8 @@ class Certificate(Result):
     covers: tuple[CoveredSizes, ...] = field(default=(), compare=False, repr=False)
     """What `scope` says of a proof of invariance, as data."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
+    outline: Callable[[], list[dict[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    """What `tensors` calls."""
 
     def _title(self) -> str:
         return self.claim
@@ -63,6 +65,13 @@ class Certificate(Result):
         if self.assumptions:
             lines += ["Assuming", *(f"  - {assumption}" for assumption in self.assumptions)]
         return "\n".join(lines)
+
+    def tensors(self) -> list[dict[str, Any]]:
+        """A proof by laws as a graph: every tensor, what it is made of, and what each of its axes is multiplied by.
+
+        JSON values, in an order in which each comes after what it is `of`; nothing where no such proof is at hand.
+        """
+        return [] if self.outline is None else self.outline()
 
     def latex(self) -> str:
         """The certificate as a LaTeX proposition with its proof."""

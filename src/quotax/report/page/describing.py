@@ -9,6 +9,7 @@ import sympy as sp
 
 import quotax as qx
 from quotax.report.page.flow import flow
+from quotax.report.page.proof_picture import drawn
 
 
 def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certifi
         "action": dict(symmetry.action),
         "moved": list(symmetry.bind(model.params).moved),
         "certificate": proof(certificate),
+        "tensors": drawn(certificate.tensors()),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from quotax.report.page import charts
 from quotax.report.page.graph import COLOURS, picture
 from quotax.report.page.mathml import expression, formula, group
+from quotax.report.page.proof_picture import operation, proof_picture, said
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -38,6 +39,9 @@ def _template() -> Any:
         "expression": expression,
         "group": group,
         "picture": picture,
+        "proof_picture": proof_picture,
+        "operation": operation,
+        "said": said,
         "charts": charts,
         "embedded": embedded,
         "colours": COLOURS,
