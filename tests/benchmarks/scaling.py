@@ -1,7 +1,7 @@
 """What each stage costs as models grow: `python tests/benchmarks/scaling.py [--measure]`.
 
 Without arguments it prints what the cost model of docs/scaling.md predicts for decoders of 1, 70 and 400 billion
-parameters whose parameters are split over devices, which this version does not do yet. `--measure` prints the points
+parameters whose parameters are split over devices (`space.shard`). `--measure` prints the points
 that the constants below were read off, on this machine: how long derivations take by depth, and projections and
 factorings, as multiples of a pass over the parameters (`geometry.py`).
 """
