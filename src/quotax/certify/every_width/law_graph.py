@@ -16,8 +16,8 @@ from quotax.kernel import indices as ix
 from quotax.kernel.data import replayed
 from quotax.kernel.indices import Free
 from quotax.kernel.polynomials import Poly, slot
-from quotax.kernel.proof import Proof, Refused, atoms_in
-from quotax.kernel.sheet import Sheet, definitions
+from quotax.kernel.proof import Proof, Refused
+from quotax.kernel.sheet import Sheet, atoms_in, definitions
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Law
 from quotax.symmetry import Action
@@ -45,7 +45,7 @@ def law_graph(model: Model, action: Action, part: Mapping[str, Any]) -> list[dic
 
 
 class _Graph:
-    def __init__(self, proof: Proof, sizes: Mapping[str, Size]) -> None:
+    def __init__(self, proof: Proof, sizes: dict[str, Size]) -> None:
         self.proof, self.sheet = proof, proof.sheet
         self.names = {size: axis for axis, size in reversed(sizes.items())}
 
