@@ -11,10 +11,10 @@ import pytest
 
 import models
 import quotax as qx
+from quotax.presenting.layered import GAP, laid_out
+from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
-from quotax.report.page.layered import GAP, laid_out
 from quotax.report.page.mathml import expression, formula, group
-from quotax.report.page.proof_picture import drawn
 from quotax.report.page.writing_out import embedded, looked_up, number, page
 from report.pages import measures
 
@@ -149,9 +149,14 @@ def test_proofs_are_graphs_with_the_law_of_each_axis(known, derived):
     assert "W2 becomes g⁻¹ W2: g⁻¹ along h" in said
     certificate = derived(models.relu).certificate("scale h")
     assert certificate.tensors() == nodes
+    words = [text.get_text() for text in certificate.plot().texts]
+    assert words.count("× g⁻¹") == 1
+    assert {"W1", "output"} <= set(words)
+    with pytest.raises(qx.QuotaxError, match="no proof by laws"):
+        qx.Certificate("1 = 1", "proved", "every width").plot()
     assert qx.Certificate.from_dict(certificate.to_dict()).tensors() == []  # without a model there is none to trace
     many = [node | {"of": [n - 1] if n else [], "moves": n < 3} for n, node in enumerate([nodes[0]] * 40)]
-    assert [node["of"] for node in drawn(many)] == [[], [0], [1], [2]]
+    assert [node["of"] for node in shown(many)] == [[], [0], [1], [2]]
 
 
 def test_two_models_stand_on_one_page(known):

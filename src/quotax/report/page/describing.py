@@ -8,8 +8,8 @@ from typing import Any
 import sympy as sp
 
 import quotax as qx
+from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
-from quotax.report.page.proof_picture import drawn
 
 
 def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certifi
         "action": dict(symmetry.action),
         "moved": list(symmetry.bind(model.params).moved),
         "certificate": proof(certificate),
-        "tensors": drawn(certificate.tensors()),
+        "tensors": shown(certificate.tensors()),
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quotax.report.page.layered import laid_out
+from quotax.presenting.layered import curve, laid_out, written
 
 COLOURS = 10
 """Colours that families have in turn; their numbers tell all of them apart."""
@@ -76,17 +75,3 @@ def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict
 
 def _axis(family: Mapping[str, Any]) -> str:
     return family["axes"][0] if family["axes"] else ""
-
-
-def curve(path: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points of a smooth line through points, vertical at each: of cubic curves one after the other."""
-    out = [path[0]]
-    for (x, y), (u, v) in itertools.pairwise(path):
-        out += [(x, (y + v) / 2), (u, (y + v) / 2), (u, v)]
-    return out
-
-
-def written(curve: Sequence[tuple[float, float]]) -> str:
-    """The line as SVG has it."""
-    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve)
-    return f"M{first}C{' '.join(rest)}"

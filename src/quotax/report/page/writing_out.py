@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quotax.presenting.proof_picture import operation, proof_picture, said
 from quotax.report.page import charts
 from quotax.report.page.graph import COLOURS, picture
 from quotax.report.page.mathml import expression, formula, group
-from quotax.report.page.proof_picture import operation, proof_picture, said
 
 
 def page(report: Mapping[str, Any]) -> str:

@@ -1,12 +1,15 @@
-"""The picture of a proof: a box for each tensor, under each of its axes what that is multiplied by."""
+"""The picture of a proof: a box for each tensor, under each of its axes what that is multiplied by.
+
+Tensors are as `Certificate.tensors` has them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from quotax.report.page.graph import curve, written
-from quotax.report.page.layered import laid_out
+from quotax.presenting.drawing import COLOURS, QUIET, WIDTH, drawn
+from quotax.presenting.layered import curve, laid_out, written
 
 WHOLE = 24
 """Graphs of so many tensors are drawn whole; of larger ones only what moves, and what is made of it and stays."""
@@ -14,7 +17,7 @@ WHOLE = 24
 _CHARACTER, _PADDING, _HEAD, _ROW = 7.4, 8.0, 22.0, 17.0
 
 
-def drawn(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def shown(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tensors that are drawn, numbered anew."""
     if len(nodes) <= WHOLE:
         return [dict(node) for node in nodes]
@@ -73,3 +76,39 @@ def _box(node: dict[str, Any]) -> dict[str, Any]:
         "kind": node["kind"], "name": name, "moves": node["moves"], "columns": columns, "rest": rest,
         "width": round(width, 1), "height": _HEAD + rows * _ROW + 4,
     }  # fmt: skip
+
+
+def plotted(nodes: Sequence[dict[str, Any]], ax: Any, call: str) -> Any:
+    """The picture on axes of matplotlib: what moves has a coloured edge, parameters are filled."""
+    graph = proof_picture(shown(nodes))
+    wide = max(graph["width"], 200.0)
+    with drawn(ax, call) as (ax, _):
+        from matplotlib.patches import FancyBboxPatch, PathPatch
+        from matplotlib.path import Path
+
+        if not ax.lines and not ax.patches and len(ax.figure.axes) == 1:
+            ax.figure.set_size_inches(WIDTH, WIDTH * graph["height"] / wide)
+        ax.set(xlim=(-2, wide), ylim=(graph["height"], -2), aspect="equal")
+        ax.axis("off")
+        point = 72 * WIDTH / wide
+
+        def text(x: float, y: float, words: str, size: float, **look: Any) -> None:
+            ax.text(x, y, words, ha="center", va="center", fontsize=size * point, **look)
+
+        for path in graph["paths"]:
+            codes = [Path.MOVETO, *[Path.CURVE4] * (len(path) - 1)]
+            ax.add_patch(PathPatch(Path(path, codes), fill=False, edgecolor=QUIET, linewidth=0.6, zorder=0))
+        for box in graph["boxes"]:
+            x, y, given = box["x"], box["y"], box["kind"] == "parameter"
+            look = {"edgecolor": COLOURS[0] if box["moves"] else QUIET, "linewidth": 1.0 if box["moves"] else 0.5}
+            rounded = f"round,pad=0,rounding_size={3 if given else 9}"
+            face = "0.95" if given else "1"
+            ax.add_patch(FancyBboxPatch((x, y), box["width"], box["height"], rounded, facecolor=face, **look))
+            text(x + box["width"] / 2, y + 11, box["name"], 12, weight="bold" if given else None)
+            for column in box["columns"]:
+                middle = x + column["x"] + column["width"] / 2
+                text(middle, y + 29, column["axis"], 9, style="italic", color="0.4")
+                text(middle, y + 46, column["law"], 10, color=COLOURS[0], weight="bold")
+            if box["rest"]:
+                text(x + box["width"] / 2, y + box["height"] - 12, box["rest"], 10, color=COLOURS[0], weight="bold")
+    return ax
