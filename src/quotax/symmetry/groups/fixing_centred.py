@@ -50,7 +50,10 @@ class FixingCentred(Group):
         rest = g - np.eye(g.shape[-1])
         w = rest.mean(-1)
         members, hint = "matrices 1 + w 1.T with 1 + sum(w) > 0", "`jnp.eye(n) + w[:, None]` is one"
-        apart = largest(rest - w[..., None]) / np.maximum(largest(g), 1)
+        # an inverse loses digits by the condition, which is about (1 + |w|) (1 + |w| / det)
+        longest, volume = np.abs(w).max(-1), np.abs(1 + w.sum(-1))
+        condition = (1 + longest) * (1 + longest / np.maximum(volume, rounding))
+        apart = largest(rest - w[..., None]) / (np.maximum(largest(g), 1) * condition)
         wrong = no_matrix(apart, rounding, members, "the difference of columns of g - 1", hint)
         return wrong or no_matrix(-w.sum(-1), 1 - rounding, members, "-sum(w)", hint)
 
