@@ -72,7 +72,7 @@ def compared(split):
     project = lambda gradient, p: qx.horizontal(space, gradients=True).update(gradient, None, p)[0]
     there, along = space.shard(params, split), space.shard(v, split)
     g, point = space.random_element(jax.random.key(1), 0.3), space.at(there)
-    gaps, sent = {}, {}
+    gaps, sent, together = {}, {}, jax.process_count() == 1
     for name, run, shared, alone in (
         ("act", space.act, (there, g), (params, g)),
         ("horizontal", lambda point, v: point.horizontal(v), (point, along), (space.at(params), v)),
@@ -80,24 +80,36 @@ def compared(split):
         ("projected gradient", jax.jit(project), (along, there), (v, params)),
         ("step", jax.jit(step), (there,), (params,)),
     ):
-        gaps[name] = gap(run(*shared), run(*alone), params)
-        if name not in ("vertical", "step"):  # a step has those of the loss, whose own they are
+        if not together and name in ("vertical", "step"):
+            continue  # they say nothing new, and take long to compile
+        found = jax.block_until_ready(run(*shared))
+        gaps[name] = gap(found, run(*alone), params)
+        if together and name not in ("vertical", "step"):  # a step has those of the loss, whose own they are
             sent[name] = [(c.kind, c.bytes) for c in qx.collectives(run, *shared)]
-    if jax.process_count() == 1:
+    if together:
         measured = [qx.sharpness(loss, p, 0.3, space=space, budget=20).value for p in (there, params)]
         gaps["sharpness"] = abs(measured[0] - measured[1]) / measured[1]
     else:
         refused(loss, there, space)
     sizes = {name: array.nbytes for name, array in params.items()}
     kept = {name: array.sharding.spec == space.act(there, g)[name].sharding.spec for name, array in there.items()}
-    return {"gaps": gaps, "sent": sent, "sizes": sizes, "kept": kept, "coordinates": 8 * space.algebra_dim}
+    return {
+        "gaps": gaps,
+        "sent": sent,
+        "devices": split.size,
+        "sizes": sizes,
+        "kept": kept,
+        "coordinates": 8 * space.algebra_dim,
+    }
 
 
 def main(arguments):
     if arguments[0] != "here":
         port, process = arguments
         jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=int(process))
-    print(json.dumps(compared(jax.make_mesh((8,), ("model",), axis_types=(jax.sharding.AxisType.Auto,)))))
+    print(
+        json.dumps(compared(jax.make_mesh((jax.device_count(),), ("model",), axis_types=(jax.sharding.AxisType.Auto,))))
+    )
 
 
 if __name__ == "__main__":
