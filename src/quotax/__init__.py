@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quotax.artifacts import Certificate, Witness
     from quotax.citing import cite
+    from quotax.collectives import Collectives, collectives
     from quotax.complexity import (
         ComplexityTable,
         InvarianceTable,
@@ -149,6 +150,7 @@ _NAMES = {
     "catalogue": "",
     "checkpoints": "",
     "citing": "cite",
+    "collectives": "Collectives collectives",
     "complexity": "ComplexityTable InvarianceTable MarginBound Margins Measure PacBayes complexity_measures "
     "complexity_table invariance_table margin_bound margins pac_bayes relative_flatness",
     "data_symmetry": "AugmentationCheck Augmented EquivariantMaps Representation augmented equivariant_maps",
@@ -187,6 +189,7 @@ __all__ = [
     "Brought",
     "Certificate",
     "ChargeRates",
+    "Collectives",
     "ComplexityError",
     "ComplexityTable",
     "ComplexScaling",
@@ -250,6 +253,7 @@ __all__ = [
     "barrier",
     "charge_rates",
     "cite",
+    "collectives",
     "compare",
     "complexity_measures",
     "complexity_table",

@@ -58,10 +58,9 @@ def finite_params(call: str, params: Any) -> Any:
                 f"`{call}` moves every parameter, and {name} is {array.dtype}: "
                 f"make it floating-point, or close the function over it."
             )
-        known = np.asarray(array) if on_host(array) else array  # NumPy compiles nothing for it
-        bad = int((~np.isfinite(known)).sum())
+        bad = unfinite(array)
         if bad:
-            kind = "NaN" if bool(np.isnan(known).any()) else "infinity"
+            kind = "NaN" if bool(jnp.isnan(array).any()) else "infinity"
             raise ParameterError(
                 f"`{call}` needs finite parameters, and {bad} of the {array.size} entries of {name} are not ({kind})."
             )
@@ -105,6 +104,13 @@ def one_output(
     if not math.prod(out.shape):
         raise refusal(f"`{call}` needs outputs, and the network's have the shape {out.shape}.")
     return out
+
+
+def unfinite(array: Any) -> int:
+    """How many entries are NaN or infinite; an array is looked at where it lies, which may be in several processes."""
+    there = isinstance(array, jax.Array) and (len(array.sharding.device_set) > 1 or not on_host(array))
+    fine = jnp.isfinite(array) if there else np.isfinite(np.asarray(array))  # NumPy compiles nothing for it
+    return int(np.size(array) - fine.sum())
 
 
 def on_host(params: Any) -> bool:

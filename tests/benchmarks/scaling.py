@@ -1,9 +1,10 @@
-"""What each stage costs as models grow: `python tests/benchmarks/scaling.py [--measure]`.
+"""What each stage costs as models grow: `python tests/benchmarks/scaling.py [--measure | --least]`.
 
 Without arguments it prints what the cost model of docs/scaling.md predicts for decoders of 1, 70 and 400 billion
-parameters whose parameters are split over devices, which this version does not do yet. `--measure` prints the points
-that the constants below were read off, on this machine: how long derivations take by depth, and projections and
-factorings, as multiples of a pass over the parameters (`geometry.py`).
+parameters whose parameters are split over devices (`space.shard`). `--measure` prints the points that the constants
+below were read off, on this machine: how long derivations take by depth, and projections and factorings, as multiples
+of a pass over the parameters (`geometry.py`). `--least` prints what rotations of a stream cost at least: BLAS and
+LAPACK alone, on one thread, in processor time.
 """
 
 from __future__ import annotations
@@ -185,6 +186,36 @@ def measure() -> None:
             print(f"{row['parameters']:12,}{width:8}{row['project']:9.1f}x{row['factor']:9.0f}x", flush=True)
 
 
+LEAST = """
+import time, numpy as np, scipy.linalg
+from threadpoolctl import threadpool_limits
+draw = lambda *shape: np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+def least(call, repeats):
+    times = []
+    for _ in range(repeats + 1):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times[1:])
+
+with threadpool_limits(1):
+    for d in (128, 256, 512, 768):
+        arrays = [draw(rows, d) for rows in (1000, 1024, 1000, d, d, d, d, 4 * d, 4 * d)]  # E, P, U, Q, K, V, O, W1, W2
+        count, g, out = sum(a.size for a in arrays), draw(d, d), [np.empty_like(a) for a in arrays]
+        square = g @ g.T
+        once = least(lambda: [np.multiply(a, np.float32(1.0000001), out=o) for a, o in zip(arrays, out)], 15)
+        calls = {
+            "velocity": lambda: [np.matmul(a, g, out=o) for a, o in zip(arrays, out)],
+            "covelocity": lambda: sum(a.T @ o for a, o in zip(arrays, out)),
+            "eigenvectors": lambda: scipy.linalg.eigh(square, driver="evd"),
+            "two products": lambda: g.T @ g @ g,
+        }
+        shown = ", ".join(f"{name} {least(call, 4) / once:.1f}" for name, call in calls.items())
+        print(f"d = {d}, {count:,} parameters: a pass {1e3 * once:.2f} ms; passes: {shown}", flush=True)
+"""
+
+
 def _output(code: str) -> str:
     """The last line that a program prints, which finds the benchmarks beside it."""
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True)
@@ -197,8 +228,12 @@ def main() -> None:
     """Predictions, or points."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true")
-    if parser.parse_args().measure:
+    parser.add_argument("--least", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.measure:
         measure()
+    elif chosen.least:
+        subprocess.run([sys.executable, "-c", LEAST], check=True)
     else:
         print("\n".join(table()))
 

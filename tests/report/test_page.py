@@ -11,8 +11,9 @@ import pytest
 
 import models
 import quotax as qx
+from quotax.presenting.layered import GAP, laid_out
+from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
-from quotax.report.page.layered import GAP, laid_out
 from quotax.report.page.mathml import expression, formula, group
 from quotax.report.page.writing_out import embedded, looked_up, number, page
 from report.pages import measures
@@ -125,6 +126,37 @@ def test_families_stand_with_their_formulas_and_proofs(known):
     boxes = [attrs for _, attrs, _ in Elements(text).found if attrs.get("class") == "box"]
     assert {box["data-name"] for box in boxes} == set(known.models[0]["arrays"])
     assert [box["data-families"] for box in boxes if box["data-name"] == "b1"] == ["0 1"]
+
+
+def test_proofs_are_graphs_with_the_law_of_each_axis(known, derived):
+    def scaled(nodes):
+        """What each axis is multiplied by, by tensor, of those that move."""
+        return {n["name"]: {a["axis"]: a["law"] for a in n["axes"] if a["law"]} for n in nodes if n["moves"]}
+
+    family = next(f for f in known.models[0]["families"] if f["name"] == "scale h")
+    nodes = family["tensors"]
+    found = scaled(nodes)
+    given = {n["name"]: found[n["name"]] for n in nodes if n["kind"] == "parameter"}
+    assert given == {"W1": {"h": "g"}, "b1": {"h": "g"}, "W2": {"h": "g^-1"}}
+    assert found["max"] == {"h": "g"}  # relu lets it through, and what reads it takes it out
+    reads = next(n for n in nodes if not n["moves"] and "max" in {nodes[m]["name"] for m in n["of"]})
+    assert "W2" in {nodes[m]["name"] for m in reads["of"]}
+    assert nodes[-1]["kind"] == "output"
+    assert not nodes[-1]["moves"]
+    assert all(m < n for n, node in enumerate(nodes) for m in node["of"])
+    elements = Elements(known.html()).found
+    said = [attrs["data-said"] for _, attrs, _ in elements if "data-said" in attrs]
+    assert "W2 becomes g⁻¹ W2: g⁻¹ along h" in said
+    certificate = derived(models.relu).certificate("scale h")
+    assert certificate.tensors() == nodes
+    words = [text.get_text() for text in certificate.plot().texts]
+    assert words.count("× g⁻¹") == 1
+    assert {"W1", "output"} <= set(words)
+    with pytest.raises(qx.QuotaxError, match="no proof by laws"):
+        qx.Certificate("1 = 1", "proved", "every width").plot()
+    assert qx.Certificate.from_dict(certificate.to_dict()).tensors() == []  # without a model there is none to trace
+    many = [node | {"of": [n - 1] if n else [], "moves": n < 3} for n, node in enumerate([nodes[0]] * 40)]
+    assert [node["of"] for node in shown(many)] == [[], [0], [1], [2]]
 
 
 def test_two_models_stand_on_one_page(known):

@@ -52,6 +52,25 @@ def test_elements_obey_the_axioms_of_a_group(group, seed):
     assert a.shape == group.shape(SIZES)
 
 
+@pytest.mark.parametrize("group", GROUPS + HALVES, ids=repr)
+def test_membership_is_what_it_says(group):
+    rng, member = np.random.default_rng(0), ROWS[type(group)][2]
+    element = np.asarray(group.random(jax.random.key(1), SIZES, 0.5))
+    assert group.outside(element) is None
+    assert group.outside(element.astype(np.float32)) is None
+    if isinstance(group, qx.ComplexScaling | qx.PairScaling):
+        first, second = group.places(4)
+        if isinstance(group, qx.PairScaling):
+            member = lambda g: np.all(g > 0) and np.allclose(g[..., first], g[..., second])
+        else:
+            member = lambda g: g.any() and np.allclose(g[..., first, first], g[..., second, second])
+    noise = rng.normal(size=element.shape)
+    for array in (noise, -element, element + 0.1 * noise, 0 * element):
+        assert (group.outside(array) is None) == bool(member(array)), (array, group.outside(array))
+    if element.size:
+        assert "finite" in group.outside(np.full(element.shape, np.nan))
+
+
 @pytest.mark.parametrize("group", CONTINUOUS, ids=repr)
 @given(seed=st.integers(0, 2**31))
 def test_the_exponential_is_a_one_parameter_subgroup(group, seed):

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from quotax.artifacts.covered_sizes import CoveredSizes
 from quotax.artifacts.witness import Witness
-from quotax.errors import SymmetryError
+from quotax.errors import QuotaxError, SymmetryError
 from quotax.presenting import Result
+from quotax.presenting.proof_picture import plotted
 
 Status = Literal["proved", "refuted", "undecided"]
 
@@ -36,6 +37,8 @@ class Certificate(Result):
     covers: tuple[CoveredSizes, ...] = field(default=(), compare=False, repr=False)
     """What `scope` says of a proof of invariance, as data."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
+    outline: Callable[[], list[dict[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    """What `tensors` calls."""
 
     def _title(self) -> str:
         return self.claim
@@ -63,6 +66,23 @@ class Certificate(Result):
         if self.assumptions:
             lines += ["Assuming", *(f"  - {assumption}" for assumption in self.assumptions)]
         return "\n".join(lines)
+
+    def tensors(self) -> list[dict[str, Any]]:
+        """A proof by laws as a graph: every tensor, what it is made of, and what each of its axes is multiplied by.
+
+        JSON values, in an order in which each comes after what it is `of`; nothing where no such proof is at hand.
+        """
+        return [] if self.outline is None else self.outline()
+
+    def plot(self, ax: Any = None) -> Any:
+        """`tensors` as a picture, on axes of matplotlib: under each axis what it is multiplied by."""
+        nodes = self.tensors()
+        if not nodes:
+            raise QuotaxError(
+                f"`certificate.plot`: there is no proof by laws here ({self.status}, {self.scope}); what `qx.verify` "
+                "and `qx.derive` prove for every width has one."
+            )
+        return plotted(nodes, ax, "certificate.plot")
 
     def latex(self) -> str:
         """The certificate as a LaTeX proposition with its proof."""

@@ -18,6 +18,7 @@ from quotax.certify.counterexample import (
     find_witness,
     precision_notes,
 )
+from quotax.certify.every_width.law_graph import law_graph
 from quotax.certify.every_width.proving import Outcome, accepts, prove_alike, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
 from quotax.certify.trial_sizes import traceable
@@ -57,11 +58,14 @@ def certify(
 
 def recalled(model: Model, action: Action, certificate: Certificate) -> Certificate:
     """A certificate that can be checked again against a model: the kernel replays its steps, if it has any."""
+    outline = None
     if certificate.derivation:
         recipe = functools.partial(_replayed, model, action, certificate)
+        if certificate.derivation[0].get("steps"):
+            outline = functools.partial(law_graph, model, action, certificate.derivation[0])
     else:
         recipe = functools.partial(certify, model, action, **certificate.settings)
-    return dataclasses.replace(certificate, recipe=recipe)
+    return dataclasses.replace(certificate, recipe=recipe, outline=outline)
 
 
 def certify_alike(

@@ -13,6 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from quotax.artifacts import ArraySpec
+from quotax.checks import unfinite
 from quotax.declare.fused_axes import DeclaredArray
 from quotax.declare.initialisers import default_initialiser
 from quotax.errors import ArchitectureError, ParameterError
@@ -92,7 +93,7 @@ class Network:
                     f"give {self._declared[spec.name]}."
                 )
             if finite and not isinstance(found[spec.name], Tracer):
-                bad = int(np.size(found[spec.name]) - np.isfinite(np.asarray(found[spec.name])).sum())
+                bad = unfinite(found[spec.name])
                 if bad:
                     raise ParameterError(
                         f"`{call}`: params[{spec.name!r}] holds {bad} value(s) that are NaN or infinite; "

@@ -26,6 +26,11 @@ class SizedModel(Protocol):
         ...
 
     @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the axes."""
+        ...
+
+    @property
     def num_parameters(self) -> int:
         """How many numbers the parameters hold."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import NamedSharding, PartitionSpec
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.errors import ConvergenceError, DomainError, GeometryError, InvarianceError, MetricWarning
@@ -19,6 +21,7 @@ from quotax.geometry.canonical.gauge import Gauge, gauge
 from quotax.geometry.canonical.representative import canonical_of, represented
 from quotax.geometry.families.component import components
 from quotax.geometry.families.conserved import Drift, charges, drift, formulas
+from quotax.geometry.families.splitting import split_axes
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.geodesic import Geodesic
 from quotax.geometry.linalg.named import Named, ravel, unravel
@@ -110,6 +113,27 @@ class QuotientSpace(Result):
         """The dimension of the orbit through `params`; below `fiber_dim` where a stabiliser is larger (dead units)."""
         found = dimensions(self._parts, self._arrays(params, "space.rank_at(params)"))
         return functools.reduce(jnp.add, found, jnp.zeros((), int))
+
+    # --- devices
+
+    def shard(self, params: Any, mesh: jax.sharding.Mesh, *, over: str | Sequence[str] | None = None) -> Any:
+        """The parameters split over the devices of a mesh (over its axes `over`: all of them, unless told otherwise).
+
+        Each array along its longest axis that no family of matrices mixes, so that moving and projecting it exchange
+        no more than Gram matrices; an array that has none which the devices divide is on each of them.
+        """
+        call = "space.shard(params, mesh)"
+        names = tuple(mesh.axis_names) if over is None else (over,) if isinstance(over, str) else tuple(over)
+        if unknown := [name for name in names if name not in mesh.axis_names]:
+            raise GeometryError(f"`{call}`: the mesh has the axes {', '.join(mesh.axis_names)}, not {unknown[0]!r}.")
+        devices = math.prod(mesh.shape[name] for name in names)
+        axes = split_axes(self.families, self.specs, self.network.sizes, devices)
+        placed = {}
+        for name, array in checked_tree(self.network, params, "params", call, True).items():
+            place = axes.get(name)
+            spec = (*(None,) * place, names) if place is not None else ()
+            placed[id(array)] = jax.device_put(array, NamedSharding(mesh, PartitionSpec(*spec)))
+        return jax.tree.map(lambda leaf: placed.get(id(leaf), leaf), params)
 
     # --- one base point
 
@@ -228,10 +252,13 @@ class QuotientSpace(Result):
         return self.network.tree(total)
 
     def act(self, params: Any, g: Mapping[str, Any]) -> Any:
-        """The parameters moved by group elements, one per family name; families act in their order."""
+        """The parameters moved by group elements, one per family name; families act in their order.
+
+        Numbers that are no element are refused, up to rounding; what is traced cannot be looked at.
+        """
         call = "space.act(params, g)"
         arrays = self._arrays(params, call)
-        for family, element in elements_by_family(self.families, g, "g", call):
+        for family, element in elements_by_family(self.families, g, "g", call, members=True):
             arrays = family.act(arrays, element)
         return self.network.tree(arrays, params)
 

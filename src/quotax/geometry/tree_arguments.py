@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from quotax.errors import GeometryError, ParameterError
 from quotax.geometry.families.velocities import Family
@@ -30,9 +31,9 @@ def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: 
 
 
 def elements_by_family(
-    families: Sequence[Family], elements: Mapping[str, Any], label: str, call: str
+    families: Sequence[Family], elements: Mapping[str, Any], label: str, call: str, *, members: bool = False
 ) -> list[tuple[Family, jax.Array]]:
-    """The families that are named, in their order, each with its element."""
+    """The families that are named, in their order, each with its element; of its algebra, or `members` of the group."""
     if not isinstance(elements, Mapping):
         raise GeometryError(f"`{call}`: {label} must be a dict of family name -> array, got {elements!r}.")
     known = {family.name: family for family in families}
@@ -45,4 +46,9 @@ def elements_by_family(
                 f"`{call}`: {label}[{name!r}] has shape {np.shape(element)}, "
                 f"but elements of {known[name].group} have {shape}."
             )
-    return [(family, jnp.asarray(elements[family.name])) for family in families if family.name in elements]
+    found = [(family, jnp.asarray(elements[family.name])) for family in families if family.name in elements]
+    for family, element in found if members else ():
+        known = not isinstance(element, Tracer) and element.is_fully_addressable
+        if known and (wrong := family.group.outside(np.asarray(element))):
+            raise GeometryError(f"`{call}`: {label}[{family.name!r}] is no element of {family.group}: {wrong}.")
+    return found

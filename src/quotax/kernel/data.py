@@ -30,6 +30,11 @@ def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], p
 
     Steps may come from a file, or have been found for another model: what has no meaning on this sheet proves nothing.
     """
+    return replayed(sheet, element, claim, steps, prove).settled()
+
+
+def replayed(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], prove: Prover) -> Proof:
+    """The claim after these steps, settled or not."""
     proof = Proof(sheet, element, prove)
     proof.claim(claim(proof.algebra))
     reader = _Decoder(proof)
@@ -38,7 +43,7 @@ def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], p
             proof.do(reader.step(step))
         except _MEANINGLESS as error:
             raise Refused(f"step {number} has no meaning here: {type(error).__name__} {error}") from error
-    return proof.settled()
+    return proof
 
 
 _MEANINGLESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jax.sharding import NamedSharding, PartitionSpec
 
 from quotax.programs.hosted import Uncompiled, Unhosted
 
@@ -70,6 +71,17 @@ def near(leaves: Iterable[Any]) -> bool:
     """Whether arrays are small, and lie in the memory of the host, where computations run."""
     mine = lambda leaf: not isinstance(leaf, jax.Array) or leaf.sharding.device_set == _host()
     return all(hasattr(leaf, "dtype") and mine(leaf) for leaf in leaves) and sum(leaf.size for leaf in leaves) <= SMALL
+
+
+def fetched(tree: Any) -> Any:
+    """The arrays in NumPy; of those that lie in several processes each gets the whole."""
+    whole = lambda leaf: leaf if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable else _gathered(leaf)
+    return jax.device_get(jax.tree.map(whole, tree))
+
+
+def _gathered(array: jax.Array) -> jax.Array:
+    assert isinstance(array.sharding, NamedSharding)
+    return jax.jit(lambda x: x, out_shardings=NamedSharding(array.sharding.mesh, PartitionSpec()))(array)
 
 
 @functools.cache

@@ -263,6 +263,11 @@ def test_bad_input_is_refused_in_the_words_of_the_call():
         space.field(params, {"other": jnp.ones(4)})
     with pytest.raises(qx.GeometryError, match=r"has shape \(3,\), but elements of R\+\^h have \(4,\)"):
         space.act(params, {"relu scaling": jnp.ones(3)})
+    with pytest.raises(
+        qx.GeometryError, match=r"no element of R\+\^h: elements are positive numbers, and entry \[2\] is -1;"
+    ):
+        space.act(params, {"relu scaling": jnp.ones(4).at[2].set(-1)})
+    jax.jit(space.act)(params, {"relu scaling": -jnp.ones(4)})  # nobody can look at what is traced
 
 
 def test_softmax_head_families_share_a_component_when_they_share_a_parameter():

@@ -22,6 +22,7 @@ from quotax.derive.points.where_defined import ANYWHERE
 from quotax.errors import SymmetryError, UnsupportedPrimitiveError
 from quotax.presenting import Result
 from quotax.presenting.tables import wrapped
+from quotax.programs.threads import one_thread
 from quotax.symmetry import Action
 
 LARGEST = 2500
@@ -116,6 +117,7 @@ class Audit(Result):
         )
 
 
+@one_thread  # of a matrix of 4,000 x 1,000, too, singular values take a tenth of the processor time
 def audit(
     model: Model,
     actions: Sequence[Action],

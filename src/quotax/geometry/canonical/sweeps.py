@@ -17,7 +17,7 @@ from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.norm_on_orbit import Descent, descent_at, lost
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
-from quotax.programs.compiling import once
+from quotax.programs.compiling import fetched, once
 
 _SWEEPS = 5
 _MOST_SWEEPS = 60
@@ -73,7 +73,7 @@ def by_sweeps(plan: Gauge, start: Named) -> tuple[Named, Elements, Any] | None:
     epsilon = float(jnp.finfo(jnp.result_type(*start.values())).eps)
     for count in range(_MOST_SWEEPS):
         now, device = _swept(plan, now)
-        found: dict[str, Any] = jax.device_get(device)
+        found: dict[str, Any] = fetched(device)
         before = before or found
         resolved = all(np.all(one.exact) for one in found.values())
         if not resolved and count >= _SWEEPS:

@@ -8,6 +8,7 @@ from typing import Any
 import sympy as sp
 
 import quotax as qx
+from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
 
 
@@ -50,6 +51,7 @@ def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certifi
         "action": dict(symmetry.action),
         "moved": list(symmetry.bind(model.params).moved),
         "certificate": proof(certificate),
+        "tensors": shown(certificate.tensors()),
     }
 
 

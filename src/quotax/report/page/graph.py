@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quotax.report.page.layered import laid_out
+from quotax.presenting.layered import curve, laid_out, written
 
 COLOURS = 10
 """Colours that families have in turn; their numbers tell all of them apart."""
@@ -22,8 +21,8 @@ def picture(tensors: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -
     placed = laid_out([(box["width"], box["height"]) for box in boxes], [(a, b) for a, b in tensors["edges"]])
     for box, (x, y) in zip(boxes, placed.centres, strict=True):
         box["x"], box["y"] = round(x - box["width"] / 2, 1), round(y - box["height"] / 2, 1)
-    paths = [_curve(path) for path in placed.paths]
-    curves = [_written(path) for path in paths]
+    paths = [curve(path) for path in placed.paths]
+    curves = [written(path) for path in paths]
     wide, high = round(placed.width + 2, 1), round(placed.height + 2, 1)
     return {"boxes": boxes, "paths": paths, "curves": curves, "width": wide, "height": high}
 
@@ -76,17 +75,3 @@ def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict
 
 def _axis(family: Mapping[str, Any]) -> str:
     return family["axes"][0] if family["axes"] else ""
-
-
-def _curve(path: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points of a smooth line through points, vertical at each: of cubic curves one after the other."""
-    out = [path[0]]
-    for (x, y), (u, v) in itertools.pairwise(path):
-        out += [(x, (y + v) / 2), (u, (y + v) / 2), (u, v)]
-    return out
-
-
-def _written(curve: Sequence[tuple[float, float]]) -> str:
-    """The line as SVG has it."""
-    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve)
-    return f"M{first}C{' '.join(rest)}"

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quotax.presenting.proof_picture import operation, proof_picture, said
 from quotax.report.page import charts
 from quotax.report.page.graph import COLOURS, picture
 from quotax.report.page.mathml import expression, formula, group
@@ -38,6 +39,9 @@ def _template() -> Any:
         "expression": expression,
         "group": group,
         "picture": picture,
+        "proof_picture": proof_picture,
+        "operation": operation,
+        "said": said,
         "charts": charts,
         "embedded": embedded,
         "colours": COLOURS,

@@ -39,6 +39,17 @@ def check_mesh(call: str, mesh: Any, batch: Any, microbatch: int | None) -> Mesh
     return mesh
 
 
+def check_whole_somewhere(call: str, params: Any) -> None:
+    """Refuse parameters of which each process has a part only."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
+        if not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+            raise SharpnessError(
+                f"`{call}` keeps whole vectors in each process, and params{jax.tree_util.keystr(path)} is split over "
+                f"devices in several processes ({leaf.sharding.spec}): pass the same whole arrays in each, with "
+                f"mesh= for the batch. `qx.sam` and `qx.horizontal` train parameters that are split."
+            )
+
+
 def replicated(mesh: Mesh | None, tree: Any) -> Any:
     """The same arrays on every device of the mesh."""
     return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))

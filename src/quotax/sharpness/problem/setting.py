@@ -26,7 +26,7 @@ from quotax.sharpness.problem.arguments import (
     random_bits,
 )
 from quotax.sharpness.problem.ball import FEW, Ball, Curves, Frame, Horizontal, Plain, Space, euclidean
-from quotax.sharpness.problem.devices import check_mesh, replicated, restart_devices, sharded
+from quotax.sharpness.problem.devices import check_mesh, check_whole_somewhere, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
 from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, stacked
@@ -84,6 +84,7 @@ class Measurement:
         params = finite_params(call, params)
         microbatch, batch = check_batch(call, self.batch, self.microbatch)
         mesh = check_mesh(call, self.mesh, batch, microbatch)
+        check_whole_somewhere(call, params)
         params, batch = replicated(mesh, params), sharded(mesh, batch)
         check_loss(call, self.loss, params, batch)
         check_choice(call, "norm", self.norm, ("l2", "linf"))

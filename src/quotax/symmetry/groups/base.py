@@ -26,11 +26,15 @@ from quotax.kernel.elements import Element, Kind
 from quotax.kernel.sizes import Size
 from quotax.programs.draws import normal
 from quotax.symmetry.groups import matrices
+from quotax.symmetry.groups.membership import no_entry, no_matrix
 
 Layout = Literal["matrix", "diagonal", "vector", "scalar"]
 Freedom = Literal["orthogonal", "rotation", "permutation", "sign", "shift"]
 """Orthogonal matrices, rotations of pairs, orders, signs, and constant shifts."""
 Signs = Literal["each", "all"]
+
+_DECOMPOSED = 512
+"""Larger matrices are taken to be invertible: looking would cost more than acting."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,22 @@ class Group:
         dtype = jnp.result_type(float if dtype is None else dtype)
         coordinates = scale * normal(key, self.coordinate_shape(sizes), dtype)
         return self.exponential(jnp.asarray(self.algebra(coordinates, sizes), dtype))
+
+    def outside(self, g: np.ndarray) -> str | None:
+        """Why an array of an element's shape is no element, beyond rounding, with what to try; None for an element."""
+        eps = float(jnp.finfo(g.dtype).eps if jnp.issubdtype(g.dtype, jnp.floating) else np.finfo(float).eps)
+        g = np.asarray(g, float)
+        wrong = no_entry(g, ~np.isfinite(g), "finite numbers", "find where it arises")
+        return wrong or self._outside(g, 1e3 * eps * (g.shape[-1] if self.layout == "matrix" else 1) ** 0.5)
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """The same of finite numbers."""
+        if self.layout != "matrix" or g.shape[-1] > _DECOMPOSED:
+            return None
+        values = np.linalg.svd(g, compute_uv=False)
+        flat = 1 - np.where(values[..., 0] > 0, values[..., -1] / np.where(values[..., 0] > 0, values[..., 0], 1), 0)
+        hint = "add a multiple of the identity, or project it away from singular ones"
+        return no_matrix(flat, 1 - np.finfo(float).eps, "invertible matrices", "1 - 1/condition", hint)
 
     # --- exact elements
 

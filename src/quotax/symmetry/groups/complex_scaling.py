@@ -17,6 +17,7 @@ from quotax.kernel.sizes import Size
 from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, stacked
+from quotax.symmetry.groups.membership import largest, no_entry, no_matrix
 from quotax.symmetry.groups.orthogonal import O
 from quotax.symmetry.groups.paired_indices import Pairs, check_pairs, places
 
@@ -91,6 +92,19 @@ class ComplexScaling(Group):
         modulus = array[..., first, first] + array[..., second, second]
         angle = array[..., second, first] - array[..., first, second]
         return (jnp if isinstance(array, jax.Array) else np).stack([modulus, angle], -1)
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Other blocks, or a modulus of zero."""
+        numbers = self.pairing(g) / 2
+        apart = largest(g - np.asarray(self.algebra(numbers, {}))) / np.maximum(largest(g), np.finfo(float).tiny)
+        members = f'blocks [[a, -b], [b, a]] of pairs of indices (pairs="{self.pairs}")'
+        wrong = no_matrix(
+            apart, rounding, members, "the largest entry beside them", "`space.random_element(key)` has some"
+        )
+        squares = (numbers**2).sum(-1)
+        return wrong or no_entry(
+            squares, squares == 0, "blocks of a complex number that is not zero", "it cannot be undone"
+        )
 
     def _blocks(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         n = 2 * len(a)

@@ -13,6 +13,7 @@ import numpy as np
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import SignFlip
 from quotax.symmetry.groups.exact import fractions, named, objects
+from quotax.symmetry.groups.membership import no_entry
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class PositiveDiagonal(Group):
     layout = "diagonal"
     symbol = "R+^{axis}"
     kind = "positive"
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Not positive."""
+        hint = "`jnp.exp` of any numbers are elements, and `qx.Diagonal` and `qx.SignFlip` have signs"
+        return no_entry(g, g <= 0, "positive numbers", hint)
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positive symbols."""
@@ -52,6 +58,10 @@ class Diagonal(PositiveDiagonal):
     def subgroups(self) -> tuple[Group, ...]:
         """The positive scalings, and the signs."""
         return PositiveDiagonal(self.axis, self.each), self.compact
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Zero."""
+        return no_entry(g, g == 0, "numbers other than zero", "a factor of zero cannot be undone")
 
     def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
         """Random factors with random signs."""

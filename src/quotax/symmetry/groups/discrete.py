@@ -15,6 +15,7 @@ import sympy as sp
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, objects, stacked
+from quotax.symmetry.groups.membership import no_entry, no_matrix
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,13 @@ class Permutation(_Discrete):
         rows = jax.vmap(lambda k: jax.random.permutation(k, n))(jax.random.split(key, self.copies(sizes)))
         return eye[rows].reshape(self.shape(sizes))
 
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Another entry than 0 and 1, or a row or column with another sum than 1."""
+        sums = np.maximum(np.abs(g.sum(-1) - 1).max(-1), np.abs(g.sum(-2) - 1).max(-1))
+        apart = np.maximum(sums, np.minimum(np.abs(g), np.abs(g - 1)).max((-1, -2)))
+        members, hint = "permutation matrices", "`jnp.eye(n)[order]` is the one of an order of indices"
+        return no_matrix(apart, rounding, members, "how far an entry is from 0 and 1, or a sum from 1,", hint)
+
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Every element: finitely many at a small size."""
         n = self.shape(sizes)[-1]
@@ -116,6 +124,10 @@ class SignFlip(_Discrete):
     def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
         """Independent fair signs."""
         return jax.random.rademacher(key, self.shape(sizes), jnp.result_type(float if dtype is None else dtype))
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Another number."""
+        return no_entry(g, np.abs(np.abs(g) - 1) > rounding, "signs, 1 and -1", "`jnp.sign` gives those of numbers")
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Every element: finitely many at a small size."""

@@ -11,6 +11,7 @@ import sympy as sp
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, objects, stacked
+from quotax.symmetry.groups.membership import largest, no_matrix
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,18 @@ class FixingCentred(Group):
         return self.copies(sizes)
 
     # --- elements
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Columns of `g - 1` that differ, or a determinant that is not positive."""
+        rest = g - np.eye(g.shape[-1])
+        w = rest.mean(-1)
+        members, hint = "matrices 1 + w 1.T with 1 + sum(w) > 0", "`jnp.eye(n) + w[:, None]` is one"
+        # an inverse loses digits by the condition, which is about (1 + |w|) (1 + |w| / det)
+        longest, volume = np.abs(w).max(-1), np.abs(1 + w.sum(-1))
+        condition = (1 + longest) * (1 + longest / np.maximum(volume, rounding))
+        apart = largest(rest - w[..., None]) / (np.maximum(largest(g), 1) * condition)
+        wrong = no_matrix(apart, rounding, members, "the difference of columns of g - 1", hint)
+        return wrong or no_matrix(-w.sum(-1), 1 - rounding, members, "-sum(w)", hint)
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The determinant is a positive symbol, and all entries of `w` but one are free."""

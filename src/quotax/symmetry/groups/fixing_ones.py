@@ -15,6 +15,7 @@ from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import Permutation
 from quotax.symmetry.groups.exact import cayley, from_sympy, rationals, skew, stacked, symbols
+from quotax.symmetry.groups.membership import no_matrix, skewed
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ class OFixingOnes(Group):
         return _bordered(matrices.skew(eye, self.shape(sizes)[-1] - 1))
 
     # --- elements
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Not orthogonal, or moving the vector of ones."""
+        moved = np.maximum(skewed(g), np.abs(g.sum(-1) - 1).max(-1))
+        members = "orthogonal matrices with g 1 = 1"
+        hint = "`space.random_element(key)` has some, and permutation matrices are"
+        return no_matrix(moved, rounding, members, "the largest entry of |g g.T - 1| or |g 1 - 1|", hint)
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Cayley's rotations, all but those with eigenvalue -1, and those times the exchange of two indices."""

@@ -16,6 +16,7 @@ from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import Permutation
 from quotax.symmetry.groups.exact import cayley, from_sympy, rationals, skew, stacked, symbols
 from quotax.symmetry.groups.fixing_ones import OFixingOnes
+from quotax.symmetry.groups.membership import no_matrix, skewed
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
     def nearest(self, array: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
         """The skew part."""
         return (array - jnp.swapaxes(array, -1, -2)) / 2
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Not orthogonal."""
+        hint = "`jnp.linalg.qr(g)[0]` is one"
+        return no_matrix(skewed(g), rounding, "orthogonal matrices", "the largest entry of |g g.T - 1|", hint)
 
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rotations `(I - S)(I + S)^-1` (Cayley: all but those with eigenvalue -1), and those times a reflection."""

@@ -15,6 +15,7 @@ from quotax.kernel.sizes import Size
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.diagonal import PositiveDiagonal
 from quotax.symmetry.groups.exact import named, objects
+from quotax.symmetry.groups.membership import no_entry
 from quotax.symmetry.groups.paired_indices import Pairs, check_pairs, places
 
 
@@ -74,6 +75,15 @@ class PairScaling(Group):
     def nearest(self, array: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
         """The mean over each pair."""
         return self.algebra(self.pairing(jnp.asarray(array)) / 2, sizes)
+
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Not positive, or different within a pair."""
+        first, second = self.places(g.shape[-1])
+        unequal = np.zeros(g.shape, bool)
+        unequal[..., second] = np.abs(g[..., first] - g[..., second]) > rounding * np.abs(g[..., first])
+        pairs = f'pairs="{self.pairs}"'
+        members = f"positive numbers, equal within each pair of indices ({pairs})"
+        return no_entry(g, (g <= 0) | unequal, members, "`space.random_element(key)` has some")
 
     def _repeated(self, numbers: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
         """The numbers at the first indices, at both."""

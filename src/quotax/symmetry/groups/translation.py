@@ -41,6 +41,10 @@ class Translation(Group):
         """Zero."""
         return jnp.zeros(self.shape(sizes), dtype)
 
+    def _outside(self, g: np.ndarray, rounding: float) -> str | None:
+        """Every vector is a shift."""
+        return None
+
     def symbolic(self, sizes: Mapping[str, int]) -> Iterator[tuple[np.ndarray, None]]:
         """Real symbols."""
         yield named(self, sizes), None

@@ -99,6 +99,27 @@
     });
   }
 
+  // --- proofs
+
+  for (const figure of document.querySelectorAll("figure.proof")) {
+    const svg = figure.querySelector("svg"), readout = figure.querySelector(".readout");
+    const boxes = [...svg.querySelectorAll("[data-said]")];
+    let here = -1;
+    const show = (n) => {
+      here = n;
+      boxes.forEach((box, k) => box.classList.toggle("here", k === n));
+      readout.textContent = n < 0 ? "" : boxes[n].dataset.said;
+    };
+    boxes.forEach((box, n) => box.addEventListener("pointerenter", () => show(n)));
+    svg.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      show(Math.min(Math.max(here + by, 0), boxes.length - 1));
+      boxes[here].scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+  }
+
   // --- charts
 
   const steps = (low, high, count) => {

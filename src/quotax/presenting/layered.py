@@ -59,6 +59,20 @@ def laid_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, in
     return Placement(centres, paths, right - left, max(top - (GAP if loose else BETWEEN), 1.0))
 
 
+def curve(path: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points of a smooth line through points, vertical at each: of cubic curves one after the other."""
+    out = [path[0]]
+    for (x, y), (u, v) in itertools.pairwise(path):
+        out += [(x, (y + v) / 2), (u, (y + v) / 2), (u, v)]
+    return out
+
+
+def written(curve: Sequence[tuple[float, float]]) -> str:
+    """The line as SVG has it."""
+    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve)
+    return f"M{first}C{' '.join(rest)}"
+
+
 def _layers(
     sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]], loose: set[int]
 ) -> tuple[list[list[int]], list[list[int]], list[float]]:
