@@ -200,9 +200,9 @@ def test_a_quotient_reads_lowers_and_chooses_once(monkeypatch):
 
         monkeypatch.setattr(f"{place}.{name}", call)
 
-    for place in ("quotax.pipeline", "quotax.isometry"):
+    for place, also in (("quotax.pipeline.models", "quotax.pipeline.dividing"), ("quotax.isometry", "quotax.isometry")):
         counted(place, "lower_action")
-        counted(place, "choose")
+        counted(also, "choose")
     counted("quotax.symmetry.symmetry", "parse_action")
     claims = [
         qx.Symmetry("scale", qx.PositiveDiagonal("h"), {"W1": "g @ W1", "b1": "g @ b1", "W2": "W2 @ inv(g)"}),
