@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import ArraySpec, Certificate, Model
-from quotax.derive.candidates.gains import Products, narrow
+from quotax.derive.candidates.gain_products import Products, narrow
 from quotax.derive.candidates.templates import (
     KEEPING,
     MATRICES,

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from quotax.artifacts import ArraySpec
-from quotax.derive.candidates.gains import Product, Products, gains_of, narrow, products, within
+from quotax.derive.candidates.gain_products import Product, Products, gains_of, narrow, products, within
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME

@@ -17,7 +17,7 @@ from fractions import Fraction
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
-from quotax.derive.candidates.gains import Product, inverse
+from quotax.derive.candidates.gain_products import Product, inverse
 from quotax.derive.candidates.templates import Contract, Mix, Part, Scale, Shift, Solution, Turn, Weigh
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language.phrases import ActionLine, Phrase, number
