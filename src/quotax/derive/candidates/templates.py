@@ -166,6 +166,24 @@ class Weigh(Part):
 
 
 @dataclass(frozen=True)
+class Carry(Part):
+    """What a map makes of the vector is added, times the sum of a bias over a gain.
+
+    Values of an attention may have no bias: what a norm's bias makes of them is taken up behind the next map.
+    """
+
+    param: str
+    map: Contract
+    bias: str
+    gain: Product
+
+    @property
+    def depends(self) -> bool:
+        """By the map."""
+        return True
+
+
+@dataclass(frozen=True)
 class Solution:
     """How a group acts: the terms with their numbers."""
 
@@ -353,19 +371,19 @@ def solve_unseen(
 ) -> list[Solution]:
     r"""The ways in which a vector over `axes` is added where a norm does not see it, and biases take up what is left.
 
-    What a bias takes up is a multiple of the vector that depends on the point, $\mathbf 1^T (b / g)$ for one of many
-    pairs of $b$ and $g$. Shifts are therefore found first with a multiple of its own at every point, which needs no
-    pairs, and the pairs are tried for those gains that are left.
+    What a bias takes up is a multiple of the vector, or of what a map makes of it, that depends on the point,
+    $\mathbf 1^T (b / g)$ for one of many pairs of $b$ and $g$. Shifts are therefore found first with a multiple of its
+    own at every point, which needs no pairs, and the pairs are tried for those gains that are left.
     """
     shifts = unseen_terms(specs, axes, products)
     if not shifts:
         return []
     own = biases(specs, axes)
-    into = _apart(data, own)
+    into = _apart(data, [*carriers(specs, axes), *(Shift(name, at) for name, at in own)])
 
     def equations(moments: Moments, chosen: Sequence[Shift]) -> np.ndarray:
         columns = np.stack([moments.shift(t.param, t.places, t.gain, t.across) for t in chosen], axis=-1)
-        beside = [moments.shift(name, at) for name, at in into]
+        beside = [_column(moments, term) for term in into]
         return moments.modulo(columns, np.stack(beside, axis=-1)) if into else columns
 
     found = np.atleast_1d(_left(data, shifts, equations).any(axis=0))
@@ -373,20 +391,45 @@ def solve_unseen(
     solutions: list[Solution] = []
     gains = dict.fromkeys(t.gain for t in left if t.gain or (t.param, t.places) not in own)
     for gain in gains:  # what one norm does not see is made of its own gain
-        terms = [*(t for t in left if t.gain in ((), gain)), *weighed_terms(into, specs, axes, gain)]
+        weighed = weighed_terms([(t.param, t.places) for t in into if isinstance(t, Shift)], specs, axes, gain)
+        carried = carried_terms([t for t in into if isinstance(t, Contract)], specs, axes, gain)
+        terms = [*(t for t in left if t.gain in ((), gain)), *weighed, *carried]
         said = (s for s in _solved(data, terms, axes) if any(getattr(t, "gain", None) == gain for t, _ in s.terms))
         solutions += (s for s in said if s not in solutions)
     return solutions
 
 
-def _apart(data: Sequence[Moments], into: Sequence[tuple[str, tuple[int, ...]]]) -> list[tuple[str, tuple[int, ...]]]:
-    """Of these biases as many as no shift of some leaves the model as it is: what one takes up, another need not."""
-    shifts = [Shift(name, at) for name, at in into]
-    if not shifts:
+def carriers(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Contract]:
+    """Biases that may take up what a map makes of a vector over `axes`."""
+    return [
+        term
+        for term in (vector_terms(specs, axes) if axes else ())
+        if isinstance(term, Contract) and not set(term.places) & set(term.order)
+    ]
+
+
+def carried_terms(
+    into: Sequence[Contract], specs: Sequence[ArraySpec], axes: tuple[str, ...], gain: Product
+) -> list[Carry]:
+    """What these maps make of the vector, by a number over this gain or over a part of it."""
+    own = {spec.name: spec.factors for spec in specs}
+    whole = [v.name for factor in _beside(specs, axes) for v in narrow(specs, factor) if len(v.factors) == 1]
+    return [
+        Carry(term.param, term, bias, part)
+        for term in into
+        for bias in dict.fromkeys(whole)
+        for part in (gain, *within(gain))
+        if bias != term.param and part and all(name != bias and own[name] == own[bias] for name, _ in part)
+    ]
+
+
+def _apart(data: Sequence[Moments], into: Sequence[Part]) -> list[Part]:
+    """Of these as many as no sum of some leaves the model as it is: what one takes up, another need not."""
+    if not into:
         return []
-    same = _left(data, shifts, lambda moments, chosen: np.stack([_column(moments, t) for t in chosen], axis=-1))
+    same = _left(data, into, lambda moments, chosen: np.stack([_column(moments, t) for t in chosen], axis=-1))
     spare = {int(np.flatnonzero(row)[0]) for row in same}
-    return [bias for k, bias in enumerate(into) if k not in spare]
+    return [term for k, term in enumerate(into) if k not in spare]
 
 
 def _solved(data: Sequence[Moments], terms: Sequence[Part], axes: tuple[str, ...]) -> list[Solution]:
@@ -436,6 +479,8 @@ def _column(moments: Moments, term: Part) -> np.ndarray:
             return moments.shift(param, places, gain, across)
         case Weigh(param, places, source, along, gain):
             return moments.weighed(param, places, source, along, gain)
+        case Carry(_, inner, bias, gain):
+            return _column(moments, inner) * moments.number(bias, gain) % PRIME
     raise TypeError(term)
 
 

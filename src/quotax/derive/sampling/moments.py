@@ -104,6 +104,12 @@ class Moments:
             slope * _placed(entries.sum(axis=along + 1) % PRIME, at, slope.ndim - 2)[None] % PRIME, places
         )
 
+    def number(self, bias: str, gain: Powers) -> np.ndarray:
+        """The sum of a bias over a gain, for every row of the equations."""
+        over = self.value[bias] * self._along(gain, bias, 0, over=True) % PRIME
+        outputs = len(self.slope[bias])
+        return np.tile(over.sum(axis=1) % PRIME, outputs)[:, None]
+
     def modulo(self, columns: np.ndarray, beside: np.ndarray) -> np.ndarray:
         """What is left of columns `(rows, entries, n)` when any multiple of those `beside` is added at every point.
 
