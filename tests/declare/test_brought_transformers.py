@@ -81,7 +81,7 @@ CASES = {
         bert, ["GL(h4)^h3", "GL(h5)^h3"] + ["R^h5^h3"] * 3 + ["R^h4^h3"] * 3 + AFTER, ["S(h3)", "S(h6)"]
     ),
     "Llama": Case(llama, ROTARY, ["Z2^y", "S(h1)", "S(h3)"]),
-    "Gemma": Case(gemma, ROTARY, ["S(h1)", "S(h3)"]),
+    "Gemma": Case(gemma, ROTARY, ["Z2^y", "S(h1)", "S(h3)"]),
 }  # fmt: skip
 
 

@@ -169,7 +169,7 @@ def brought(
         names, defaults = keywords(call, make)
         fit = fitted(call, names, defaults, measure or functools.partial(_measured, leaves, factory), shapes)
         origin = dataclasses.replace(origin, built=_built(call, leaves, factory, fit))
-    axes = _in_tables(axes_of(shapes, given.arrays, dims, read, followed, fit), here, given)
+    axes, tables = _in_tables(axes_of(shapes, given.arrays, dims, read, followed, fit), here, given)
     for spec in axes.inputs:
         if spec.kind == "tokens" and spec.below is None:
             raise ArchitectureError(
@@ -180,7 +180,7 @@ def brought(
     if fit is not None:
         _same(call, here, _traced(origin, shapes, fit.own), fit)
     tried = [axis for axis in axes.sizes if fit is None or (axis not in fit.own and axis not in axes.tied)]
-    fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)
+    fixed = {**free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried), **tables}
     model = Brought(origin, axes, fixed) if fixed else model
     return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
 
@@ -190,6 +190,8 @@ def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:
     try:
         return origin, _traced(origin, shapes, {})
     except ArchitectureError as error:
+        if error.__cause__ is None:  # it does not raise: it is another function in float32
+            raise
         single = dataclasses.replace(origin, single=True)
         try:
             return single, _traced(single, shapes, {})
@@ -238,16 +240,21 @@ def taken_apart(model: Brought, sizes: Mapping[str, int]) -> None:
                 raise ArchitectureError(f"{spec.name!r} is taken apart as {joint.join(map(str, found))}, not as {text}")
 
 
-def _in_tables(axes: Axes, here: Trace, given: Examples) -> Axes:
-    """The axes with fewer tokens where a model reads its tables further on: positions that begin at the third row."""
-    inputs = []
+def _in_tables(axes: Axes, here: Trace, given: Examples) -> tuple[Axes, dict[str, int]]:
+    """The axes with fewer tokens where a model reads its tables further on: positions that begin at the third row.
+
+    And the lengths of those tables, which have to stay what they are.
+    """
+    inputs, tables = [], {}
     for number, (spec, example) in enumerate(zip(axes.inputs, given.arrays, strict=True), len(here.params)):
         if spec.kind == "tokens" and example.below is None and spec.below is not None:
             below = axes.sizes[spec.below] if isinstance(spec.below, str) else spec.below
             count = tokens_read(here.jaxpr, number, below)
-            spec = spec if count == below else dataclasses.replace(spec, below=count)
+            if count < below:
+                tables |= {spec.below: below} if isinstance(spec.below, str) else {}
+                spec = dataclasses.replace(spec, below=count)
         inputs.append(spec)
-    return dataclasses.replace(axes, inputs=tuple(inputs))
+    return dataclasses.replace(axes, inputs=tuple(inputs)), tables
 
 
 def _traced(

@@ -15,7 +15,7 @@ from jax.extend.core import Literal
 
 from quotax.artifacts import OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
-from quotax.programs.jaxprs import CALLS, IDENTITIES, bare, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, bare, is_key, live
 
 _MOVES = frozenset((
     *IDENTITIES, "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "slice", "rev", "gather",
@@ -132,7 +132,7 @@ def _used(value: _Value, found: dict[str, set[Fraction]]) -> None:
 
 def _number(value: Any) -> Fraction | None:
     """The number that an array is everywhere."""
-    if not hasattr(value, "dtype") and not isinstance(value, int | float):
+    if is_key(value) or (not hasattr(value, "dtype") and not isinstance(value, int | float)):
         return None
     array = np.asarray(value)
     if array.dtype.kind not in "fi" or not array.size or not np.all(array == array.flat[0]):
