@@ -61,8 +61,9 @@ def recalled(model: Model, action: Action, certificate: Certificate) -> Certific
     outline = None
     if certificate.derivation:
         recipe = functools.partial(_replayed, model, action, certificate)
-        if certificate.derivation[0].get("steps"):
-            outline = functools.partial(law_graph, model, action, certificate.derivation[0])
+        first = next(iter(certificate.derivation))
+        if isinstance(first, Mapping) and first.get("steps"):  # those of a file may be anything
+            outline = functools.partial(law_graph, model, action, first)
     else:
         recipe = functools.partial(certify, model, action, **certificate.settings)
     return dataclasses.replace(certificate, recipe=recipe, outline=outline)
