@@ -359,6 +359,10 @@ for label, function in GUARDS.items():
         false(f"{label} under flips", lambda p, f=function: jnp.sum(f(p["b"])), B, FLIP, SMALL)
     false(f"{label} under scaling", lambda p, f=function: jnp.sum(f(p["b"]) - f(p["c"])),
           BC, NUMBER if "arcsine" in label else S("flip", qx.SignFlip("h"), {"c": "g @ c"}), SMALL)  # fmt: skip
+for label, function in {"a root": jnp.sqrt, "a logarithm": jnp.log, "an arcsine": jnp.arcsin}.items():
+    false(f"neither larger nor not, of {label}", lambda p, f=function: jnp.sum(
+        jnp.where(f(p["b"]) > 0, 1.0, jnp.where(f(p["b"]) <= 0, 2.0, p["c"]))),
+        BC, S("flip", qx.SignFlip("h"), {"c": "g @ c"}), SMALL)  # fmt: skip
 true("isfinite of a number", lambda p, x: x * jnp.sum(jnp.where(jnp.isfinite(p["b"]), p["b"], 0.0) * p["c"]), BC,
      SCALE_BOTH, undecided=True)  # fmt: skip
 

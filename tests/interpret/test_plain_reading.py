@@ -36,7 +36,6 @@ READ = {
     "in a loop": lambda x, y: lax.scan(lambda c, r: (jnp.hypot(c, r), c), x, y * jnp.ones((4, 1)))[0],
     "the same comparison": twice(lambda x, y: jnp.where(x > 0, x, 1.0)),
     "turned around": twice(lambda x, y: jnp.where(x > 0, x, 1.0)),
-    "the opposite": twice(lambda x, y: jnp.where(x <= 0, 7.0, x)),
     "not": twice(lambda x, y: jnp.where(~(x > 0), 7.0, x)),
     "computed twice": lambda x, y: jnp.where(jnp.abs(x) > 0, y / jnp.where(jnp.abs(x) > 0, x, 1.0), 0.0),
     "in a call": jax.jit(twice(jax.jit(lambda x, y: jnp.where(x > 0, x, 1.0)))),
@@ -62,6 +61,7 @@ UNREAD = {
     "summed": lambda x, y: jnp.where(x > 0, x / jnp.sum(jnp.where(x > 0, x, 1.0)), 0.0),
     "a mask": lambda x, y: jnp.where(x > 0, jnp.exp(jnp.where(x > 0, y, -jnp.inf)), 0.0),
     "a large number": lambda x, y: jnp.where(x > 0, jnp.exp(jnp.where(x > 0, y, -1e10)), 0.0),
+    "the opposite of real numbers alone": twice(lambda x, y: jnp.where(x <= 0, 7.0, x)),
     "another root": lambda x, y: jnp.sqrt(x * x + y * y),
 }
 

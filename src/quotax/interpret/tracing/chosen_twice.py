@@ -136,7 +136,7 @@ class _Choices:
         return number and not abs(float(atom.val)) < _MASKS
 
     def _truth(self, atom: Any) -> Truth:
-        """What a truth value says, and whether it says so or the opposite: `a <= b` is not `a > b`."""
+        """What a truth value says, and whether it says so or the opposite: `a != b` is not `a == b`."""
         equation = None if isinstance(atom, Literal) else self.made.get(atom)
         name = "" if equation is None else equation.primitive.name
         if equation is not None and name == "not":
@@ -166,7 +166,10 @@ class _Choices:
 
 
 _COMPARED: Mapping[str, tuple[str, bool, bool]] = {
-    "gt": ("gt", False, True), "lt": ("gt", True, True), "le": ("gt", False, False), "ge": ("gt", True, False),
+    "gt": ("gt", False, True), "lt": ("gt", True, True), "ge": ("ge", False, True), "le": ("ge", True, True),
     "eq": ("eq", False, True), "ne": ("eq", False, False),
 }  # fmt: skip
-"""Every comparison as one of two, turned around or not, or its opposite."""
+"""Every comparison as one of three, turned around or not, or its opposite.
+
+`a <= b` is not the opposite of `a > b`: of a root of a negative number neither holds.
+"""
