@@ -289,8 +289,9 @@ def _is_truth(eqn: Eqn, value: Any) -> bool:
     """Whether every entry is known to be 0 or 1."""
     if not isinstance(value, Tensor) or set(value.poly.values()) != {1} or len(value.poly) != 1:
         return False
-    factors = [eqn.algebra.atoms[n] for term in value.poly for n, _, _ in term]
-    return sign_of(eqn.algebra, value.poly) != "real" and all(atom.sign == "boolean" for atom in factors)
+    (term,) = value.poly
+    truths = all(eqn.algebra.atoms[number].sign == "boolean" and power > 0 for number, _, power in term)
+    return truths and sign_of(eqn.algebra, value.poly) != "real"
 
 
 def _fits(eqn: Eqn, value: Any, dtype: Any) -> bool:
