@@ -20,6 +20,9 @@ def covered_by(
     """
     conditions = (*opening.conditions, *(f"{axis} ≥ 2" if n == 1 else f"{axis} ≠ {n}" for axis, n in singles))
     left = [c for c in conditions if any(e not in seen for e in exceptions(c) or [None])]
+    made = {size: axis for axis, size in opening.axes.items() if isinstance(size, str) and " + " in size}
+    for size, axis in made.items():
+        left = [condition.replace(size, axis) for condition in left]
     return CoveredSizes(tuple(opening.axes.items()), tuple(left))
 
 
