@@ -17,10 +17,10 @@ from quotax.derive.candidates.templates import (
     MATRICES,
     PAIRED,
     THROUGH_GAINS,
-    Carry,
     Scale,
     Shift,
     Solution,
+    TakenUp,
     Weigh,
     solve_matrix,
     solve_products,
@@ -252,7 +252,7 @@ def _with_still(
     axes = {spec.name: spec.factors for spec in specs}
     order = list(axes)
     own = {t.gain: (t, a) for t, a in solution.terms if isinstance(t, Shift) and t.gain}
-    if not inert or len(own) != 1 or any(isinstance(t, Carry | Weigh) for t, _ in solution.terms):
+    if not inert or len(own) != 1 or any(isinstance(t, TakenUp | Weigh) for t, _ in solution.terms):
         return []
     ((gain, (shift, number)),) = own.items()
     for sibling in siblings:

@@ -166,7 +166,7 @@ class Weigh(Part):
 
 
 @dataclass(frozen=True)
-class Carry(Part):
+class TakenUp(Part):
     """What a map makes of the vector is added, times the sum of a bias over a gain.
 
     Values of an attention may have no bias: what a norm's bias makes of them is taken up behind the next map.
@@ -410,12 +410,12 @@ def carriers(specs: Sequence[ArraySpec], axes: tuple[str, ...]) -> list[Contract
 
 def carried_terms(
     into: Sequence[Contract], specs: Sequence[ArraySpec], axes: tuple[str, ...], gain: Product
-) -> list[Carry]:
+) -> list[TakenUp]:
     """What these maps make of the vector, by a number over this gain or over a part of it."""
     own = {spec.name: spec.factors for spec in specs}
     whole = [v.name for factor in _beside(specs, axes) for v in narrow(specs, factor) if len(v.factors) == 1]
     return [
-        Carry(term.param, term, bias, part)
+        TakenUp(term.param, term, bias, part)
         for term in into
         for bias in dict.fromkeys(whole)
         for part in (gain, *within(gain))
@@ -479,7 +479,7 @@ def _column(moments: Moments, term: Part) -> np.ndarray:
             return moments.shift(param, places, gain, across)
         case Weigh(param, places, source, along, gain):
             return moments.weighed(param, places, source, along, gain)
-        case Carry(_, inner, bias, gain):
+        case TakenUp(_, inner, bias, gain):
             return _column(moments, inner) * moments.number(bias, gain) % PRIME
     raise TypeError(term)
 

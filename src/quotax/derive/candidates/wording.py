@@ -18,7 +18,18 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.derive.candidates.gain_products import Product, inverse
-from quotax.derive.candidates.templates import Carry, Contract, Mix, Part, Scale, Shift, Solution, Through, Turn, Weigh
+from quotax.derive.candidates.templates import (
+    Contract,
+    Mix,
+    Part,
+    Scale,
+    Shift,
+    Solution,
+    TakenUp,
+    Through,
+    Turn,
+    Weigh,
+)
 from quotax.symmetry import Diagonal, Entry, Group, PositiveDiagonal, PositiveScalar, Symmetry, Translation
 from quotax.symmetry.language.phrases import ActionLine, Phrase, number
 from quotax.symmetry.new_entries.general_entries import Map, label
@@ -150,7 +161,7 @@ def _vector(solution: Solution, specs: Mapping[str, ArraySpec], centres: Centres
     if not axes:
         return [Symmetry.of("scale", PositiveScalar(), own, lines)]
     groups = [PositiveDiagonal(solution.axis, solution.each)]
-    if not kinds & {Carry, Contract, Through} and all(a.denominator == 1 for a in scaled):
+    if not kinds & {TakenUp, Contract, Through} and all(a.denominator == 1 for a in scaled):
         groups.insert(0, Diagonal(solution.axis, solution.each))
     return [Symmetry.of(f"scale {where}", group, own, lines) for group in groups]
 
@@ -231,7 +242,7 @@ def _moved(
                 what = _weighed(t, abs(a), element(t.places), line, specs)
             case Contract():
                 what = _contracted(t, abs(a), line, specs, shifts)
-            case Carry():
+            case TakenUp():
                 what = _carried(t, abs(a), line, specs)
             case Through():
                 what = _passed(t, abs(a), line, specs, shifts)
@@ -250,7 +261,7 @@ def _indexed(term: Part, specs: Mapping[str, ArraySpec], centres: Centres) -> bo
             return name in centres
         case Shift(_, _, gain):
             return bool(gain)
-    return isinstance(term, Carry | Weigh | Through)
+    return isinstance(term, TakenUp | Weigh | Through)
 
 
 def _weighed(term: Weigh, a: Fraction, g: Phrase, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
@@ -282,7 +293,7 @@ def _contracted(term: Contract, a: Fraction, line: ActionLine, specs: Mapping[st
     return line.summed(product.times(a), [placed[k] for k in sorted(summed)])
 
 
-def _carried(term: Carry, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
+def _carried(term: TakenUp, a: Fraction, line: ActionLine, specs: Mapping[str, ArraySpec]) -> Phrase:
     places, order, source = term.map.places, term.map.order, specs[term.map.source].factors
     placed = dict(zip(order, line.indices, strict=True)) | {k: line.index(source[k]) for k in places}
     (along,) = specs[term.bias].factors
