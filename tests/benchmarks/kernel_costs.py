@@ -50,10 +50,10 @@ def measured(name, smoke):
     kernel = qx.tangent_kernel(net, params, inputs)
     if what == "matrix":
         made = np.asarray(kernel.matrix)
-        assert np.allclose(made, made.T)
     else:
         made = np.asarray(kernel.product(np.ones((examples, sizes["y"]), np.float32)))
     first = time.perf_counter() - wall, time.process_time() - spent
+    assert np.isfinite(made).all()
     again = ""
     if what == "product":
         wall = time.perf_counter()
