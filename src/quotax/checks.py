@@ -123,3 +123,18 @@ def whole_number(error: type[QuotaxError], call: str, name: str, value: Any, lea
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise error(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")
     return int(value)
+
+
+def random_key(error: type[QuotaxError], call: str, key: Any) -> jax.Array:
+    """A JAX key, typed or as two words; an integer seeds one, and None is 0."""
+    if key is None:
+        return jax.random.key(0)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array | np.ndarray):
+        array = jnp.asarray(key)
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.shape == ():
+            return array
+        if array.dtype == jnp.uint32 and array.shape == (2,):
+            return array
+    raise error(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.presenting import Result
+from quotax.presenting.tables import table
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 _LINE = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({'|'.join(KINDS)})(-start)?\(")
@@ -82,10 +83,7 @@ class Collectives(Result):
 
     def __str__(self) -> str:
         """A table."""
-        head, rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-        return "\n".join([self._title(), *(line.rstrip() for line in lines)])
+        return "\n".join([self._title(), *([table(*self._rows(), rule=False)] if self.found else [])])
 
 
 def collectives(function: Callable[..., Any], *arguments: Any) -> Collectives:

@@ -17,7 +17,7 @@ are rewritten by the same rules. What no output depends on is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from quotax.artifacts import Trace
 from quotax.interpret.tracing.provenance import written_at
 from quotax.programs.hosted import MOVES
-from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, bodies, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, equations, live
 
 _IDENTITIES = {
     *IDENTITIES, "reduce_precision", "copy_p", "device_put", "sharding_constraint", "layout_constraint", "reshard"
@@ -86,7 +86,7 @@ def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[
 def casts_removed(program: ClosedJaxpr | Jaxpr | Trace) -> int:
     """How many roundings to a narrower float are read away: what `real_function` computes differs by them."""
     closed = program.jaxpr if isinstance(program, Trace) else program
-    return sum(map(_rounds, _equations(closed.jaxpr if isinstance(closed, ClosedJaxpr) else closed)))
+    return sum(map(_rounds, equations(closed)))
 
 
 def _rounds(equation: Any) -> bool:
@@ -97,15 +97,6 @@ def _rounds(equation: Any) -> bool:
     if not (_is_float(before) and _is_float(after)):
         return False
     return name == "reduce_precision" or jnp.finfo(after).bits < jnp.finfo(before).bits
-
-
-def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
-    """The equations that outputs depend on, those of bodies included."""
-    for equation in live(jaxpr):
-        yield equation
-        for value in equation.params.values():
-            for body in bodies(value):
-                yield from _equations(bare(body))
 
 
 # --- running

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from quotax.checks import whole_number
+from quotax.checks import random_key, whole_number
 from quotax.errors import LandscapeError
 
 whole = functools.partial(whole_number, LandscapeError)
 """A whole number, at least so much."""
+key_of = functools.partial(random_key, LandscapeError)
+"""A JAX key."""
 
 
 def quotient_of(call: str, space: Any) -> Any:
@@ -53,12 +55,3 @@ def one_number(call: str, name: str, function: Callable[[Any], Any], params: Any
     if not math.isfinite(value):
         raise LandscapeError(f"`{call}` needs a finite {name} at params, and it is {value}.")
     return value
-
-
-def random_key(call: str, key: Any) -> jax.Array:
-    """A JAX key; an integer seeds one."""
-    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
-        return jax.random.key(int(key))
-    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
-        return key
-    raise LandscapeError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")

@@ -38,7 +38,7 @@ import numpy as np
 
 from quotax.checks import finite_params
 from quotax.errors import InvarianceError, LandscapeError
-from quotax.landscape.demands import positive, quotient_of, random_key, scalar, whole
+from quotax.landscape.demands import key_of, positive, quotient_of, scalar, whole
 from quotax.presenting import Result
 from quotax.presenting.drawing import drawn
 
@@ -191,7 +191,7 @@ def langevin(
     dtype = jnp.result_type(*jax.tree.leaves(params))
     numbers = jnp.asarray(heat, dtype), jnp.asarray(eta, dtype)
     last, fine, (values, losses) = _run(
-        _Chain(space, loss, look, volume or "quotient"), (chains, kept, every), start, random_key(CALL, key), *numbers
+        _Chain(space, loss, look, volume or "quotient"), (chains, kept, every), start, key_of(CALL, key), *numbers
     )
     values, losses = jax.tree.map(lambda a: np.asarray(a)[burn:], (values, losses))
     finite = bool(np.isfinite(losses).all()) and all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(last))

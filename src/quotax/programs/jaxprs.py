@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -51,6 +51,15 @@ def live(jaxpr: Jaxpr) -> list[Any]:
             kept.append(equation)
             needed.update(v for v in equation.invars if not isinstance(v, Literal))
     return kept[::-1]
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations that some output depends on, those of bodies included."""
+    for equation in live(bare(jaxpr)):
+        yield equation
+        for value in equation.params.values():
+            for body in bodies(value):
+                yield from equations(body)
 
 
 def needed(closed: ClosedJaxpr) -> ClosedJaxpr:

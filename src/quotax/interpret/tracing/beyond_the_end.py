@@ -8,22 +8,23 @@ bounds is the model run once, to see whether what was filled in comes out, for i
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.lax import GatherScatterMode
 
 from quotax.interpret.tracing.provenance import place
 from quotax.programs.hosted import Hosted, Unhosted
-from quotax.programs.jaxprs import CALLS, as_closed, bare, bodies, is_key
+from quotax.programs.jaxprs import CALLS, as_closed, equations, is_key
 
 
 def read_beyond_the_end(closed: ClosedJaxpr) -> str | None:
     """Where a model reads positions that are not there, when that makes entries of its outputs no numbers."""
-    if not any(map(_fills, _equations(closed.jaxpr))):
+    if not any(map(_fills, equations(closed))):
         return None
     found = next(_beyond(closed, [None] * len(closed.jaxpr.invars)), None)
     return found if found is not None and _is_seen(closed) else None
@@ -52,11 +53,10 @@ def _fills(equation: Any) -> bool:
     return np.issubdtype(equation.invars[0].aval.dtype, np.inexact) and (fill is None or bool(np.isnan(fill)))
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in bare(jaxpr).eqns:
-        yield equation
-        for body in (b for value in equation.params.values() for b in bodies(value)):
-            yield from _equations(body)
+@functools.cache
+def _nothing() -> Jaxpr:
+    """A jaxpr without arguments and with one output, which others are made of."""
+    return jax.make_jaxpr(lambda: 0)().jaxpr
 
 
 def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
@@ -70,8 +70,7 @@ def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
         if isinstance(atom, Literal):
             return np.asarray(atom.val)
         if atom in made and atom not in known:
-            empty = jax.make_jaxpr(lambda: 0)().jaxpr  # whose outputs are named as those of any other
-            short = empty.replace(constvars=list(known), outvars=[atom], eqns=makers)
+            short = _nothing().replace(constvars=list(known), outvars=[atom], eqns=makers)
             with contextlib.suppress(Unhosted):
                 (known[atom],) = Hosted(ClosedJaxpr(short, list(known.values())))()
         return known.get(atom)
@@ -82,7 +81,7 @@ def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
             continue
         if _fills(equation) and _out_of_bounds(equation, value(atoms[1])):
             yield place(equation) or "a place that JAX did not record"
-        if name in CALLS and any(map(_fills, _equations(equation.params[CALLS[name]]))):
+        if name in CALLS and any(map(_fills, equations(equation.params[CALLS[name]]))):
             yield from _beyond(as_closed(equation.params[CALLS[name]]), [value(atom) for atom in atoms])
         if all(isinstance(atom, Literal) or atom in made for atom in atoms):
             made.update(equation.outvars)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from quotax.checks import LOOKED_AT, first_words, whole_number
+from quotax.checks import LOOKED_AT, first_words, random_key, whole_number
 from quotax.errors import SharpnessError
 
 Key = jax.Array | np.ndarray | int | None
@@ -200,19 +200,8 @@ def check_share(call: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def random_key(call: str, key: Key) -> jax.Array:
-    """A JAX key; an integer seeds one."""
-    if key is None:
-        return jax.random.key(0)
-    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
-        return jax.random.key(int(key))
-    if isinstance(key, jax.Array | np.ndarray):
-        array = jnp.asarray(key)
-        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.shape == ():
-            return array
-        if array.dtype == jnp.uint32 and array.shape == (2,):
-            return array
-    raise SharpnessError(f"`{call}` needs key= a JAX key or an integer, got {key!r}; try jax.random.key(0).")
+key_of = functools.partial(random_key, SharpnessError)
+"""A JAX key; an integer seeds one."""
 
 
 def random_bits(call: str, key: Key) -> tuple[int, ...]:
@@ -221,6 +210,6 @@ def random_bits(call: str, key: Key) -> tuple[int, ...]:
         return (0, 0)
     if isinstance(key, numbers.Integral) and not isinstance(key, bool):
         return (int(key) >> 32 & 0xFFFFFFFF, int(key) & 0xFFFFFFFF)
-    data = random_key(call, key)
+    data = key_of(call, key)
     typed = jnp.issubdtype(data.dtype, jax.dtypes.prng_key)
     return tuple(int(word) for word in np.asarray(jax.random.key_data(data) if typed else data).ravel())

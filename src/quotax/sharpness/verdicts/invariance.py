@@ -12,7 +12,7 @@ import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.sharpness.problem.arguments import random_key
+from quotax.sharpness.problem.arguments import key_of
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Tree, layout
 
@@ -60,7 +60,7 @@ def spread(request: Measurement, params: Tree, measure: Callable[[Tree], float])
             f"`{call}` needs space= with `act` and `random_element` for representatives={count}, got "
             f"{type(space).__name__}; to measure the full ball along the orbits of a space, pass ball='full' with it."
         )
-    keys = jax.random.split(random_key(call, request.key), count)
+    keys = jax.random.split(key_of(call, request.key), count)
     values = np.asarray([measure(space.act(params, space.random_element(k, scale=scale))) for k in keys])
     largest = float(np.max(np.abs(values)))
     relative = float(values.max() - values.min()) / largest if largest > 0 else 0.0
