@@ -33,12 +33,7 @@ def refusal(function: Any, inputs: tuple[ArraySpec, ...] = (SQUARE,)) -> str:
         (lambda x: x + jax.random.normal(jax.random.key(x[0, 0].astype(int))), "random_seed", "pass what is drawn"),
         (lambda x: jnp.sort(x), "sort", "use `jnp.max`"),
         (lambda x: lax.top_k(x, 1)[0], "top_k", "use `jnp.max`"),
-        (lambda x: jnp.abs(jnp.fft.rfft(x)), "fft", "Fourier transforms are not read"),
-        (
-            lambda x: jnp.abs(x + 1j),
-            "convert_element_type",
-            "here it makes complex numbers. What to do: write the real and the imaginary part",
-        ),
+        (lambda x: jnp.sort(x + 1j).real, "complex", "their real and imaginary parts"),
         (lambda x: jax.scipy.special.gammaln(x), "lgamma", "add a row for `lgamma` to quotax/interpret/primitives.py"),
         (lambda x: lax.while_loop(lambda c: c.sum() < 3, lambda c: c + 1, x), "while", "its length is not fixed"),
         (lambda x: x / 0.0, "div", "divided by the constant 0"),

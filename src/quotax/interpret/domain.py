@@ -23,7 +23,7 @@ POSITIONS = (
 )
 RANDOM = ("random_", "rng_", "threefry")
 """How the names of primitives begin that draw random numbers."""
-COMPLEX = ("it makes complex numbers", "write the real and the imaginary part as two arrays")
+COMPLEX = ("it makes complex numbers", "write what follows with their real and imaginary parts")
 
 
 class Domain(Protocol):

@@ -29,9 +29,8 @@ _ADVICE = {
     ("sort", "top_k", "approx_top_k"): (
         "orderings are not read: use `jnp.max`, `jnp.min`, `jnp.argmax` or a fixed mask"
     ),
-    ("fft",): "Fourier transforms are not read: multiply by the transform's real and imaginary matrices",
     ("complex", "conj", "real", "imag"): (
-        "complex numbers are not read: write the real and the imaginary part as two arrays"
+        "this is not read of complex numbers: write it with their real and imaginary parts"
     ),
     ("pure_callback", "io_callback"): "a callback's formula is not visible: write it in `jax.numpy`",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ def tokens_read(closed: ClosedJaxpr, place: int, below: int) -> int:
 
 _SHIFTS = 64
 """Tables have at most so many rows for other things than tokens."""
+_LARGEST = 2**22
+"""Programs of more numbers are not run to see what comes out."""
 
 
 def _fills(equation: Any) -> bool:
@@ -97,7 +100,13 @@ def _out_of_bounds(equation: Any, positions: np.ndarray | None) -> bool:
 
 
 def _is_seen(closed: ClosedJaxpr) -> bool:
-    """Whether outputs are NaN at numbers between 1/2 and 3/2, where every token is the first and nothing is masked."""
+    """Whether outputs are NaN at numbers between 1/2 and 3/2, where every token is the first and nothing is masked.
+
+    Where that is too much to try, they are taken to be.
+    """
+    made = (v.aval for e in equations(closed) for v in e.outvars)
+    if sum(math.prod(aval.shape) for aval in (*closed.in_avals, *made)) > _LARGEST:
+        return True
     draw = np.random.default_rng(0)
     real = lambda aval: np.issubdtype(aval.dtype, np.inexact)
     arrays = [

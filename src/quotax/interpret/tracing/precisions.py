@@ -116,6 +116,8 @@ def _same(left: Any, right: Any) -> bool:
         jax.numpy.issubdtype(x.dtype, np.number) or x.dtype == bool for x in (left, right)
     ):
         return False
+    if left.dtype.kind == right.dtype.kind == "c":
+        return _same(left.real, right.real) and _same(left.imag, right.imag)
     a, b = left.astype(np.float64), right.astype(np.float64)
     close = np.isclose(a, b, rtol=CLOSE, atol=0.0, equal_nan=True)
     huge = np.minimum(abs(a), abs(b)) >= HUGE
