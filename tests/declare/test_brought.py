@@ -295,6 +295,34 @@ def test_halves_that_are_put_together_again_are_one_axis():
     assert axes_of(qx.from_function(gated, {"Q": jnp.ones((3, 4))}, jnp.ones((5, 3))))["Q"][1][0] == 2
 
 
+def test_pairs_that_are_turned_and_stacked_again_are_one_axis():
+    """As in a rotary embedding of neighbours, with reals or complex numbers; of what a maximum mixes they are two."""
+    wave = jnp.cos(jnp.arange(10.0).reshape(5, 1, 2))
+
+    def reals(a, b):
+        return a * wave - b * jnp.sin(wave), b * wave + a * jnp.sin(wave)
+
+    def complexes(a, b):
+        z = jax.lax.complex(a, b) * jnp.exp(1j * wave)
+        return z.real, z.imag
+
+    def axes_with(mixed):
+        def scores(p, x):
+            q, k = ((x @ p[name]).reshape(5, 3, 2, 2) for name in "QK")
+            q, k = (jnp.stack(mixed(z[..., 0], z[..., 1]), -1).reshape(5, 3, 4) for z in (q, k))
+            return jnp.einsum("thk,shk->hts", q, k)
+
+        return axes_of(qx.from_function(scores, {"Q": jnp.ones((6, 12)), "K": jnp.ones((6, 12))}, jnp.ones((5, 6))))
+
+    for turned in (reals, complexes):
+        axes = axes_with(turned)
+        assert axes["Q"] == axes["K"]
+        assert len(axes["Q"][1]) == 2
+    sorted_pairs = axes_with(lambda a, b: (jnp.maximum(a, b), jnp.minimum(a, b)))
+    beside = axes_with(lambda a, b: (2 * a, b + 1))
+    assert sorted_pairs["Q"][1][-1] == beside["Q"][1][-1] == 2
+
+
 @pytest.mark.parametrize("unpacked", [lambda z: z, lambda z: (z[0], z[1], z[2])])
 def test_what_is_unpacked_are_parts(unpacked):
     def attend(p, x):

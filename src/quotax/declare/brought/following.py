@@ -7,7 +7,8 @@ number) is an unknown too, until it meets another one. Sizes are known throughou
 meet; two of the same size are one only where an equation says so.
 
 A dimension that is cut into equal parts is their number times their length, but for one whose parts are put together
-again and meet it uncut, as those of a rotary embedding do, `x * cos + concatenate(-x2, x1) * sin`: it stays one.
+again and meet it uncut, as those of a rotary embedding do, `x * cos + concatenate(-x2, x1) * sin`: it stays one. So
+does one of pairs that are mixed and stacked again, `stack([a * cos - b * sin, a * sin + b * cos])`.
 
 A dimension that others are put together to is their sum, `concatenate([x, h])`, and so is one that is cut into unequal
 parts. Two sums that meet are one, term by term, larger terms being sums of smaller ones.
@@ -153,23 +154,73 @@ def reshaped(dims: Sequence[Dims], shape: Sequence[int]) -> list[Dims]:
     return out
 
 
+Sources = frozenset[Any]
+"""What a value is made of, entry by entry: the places of inputs, and `(unknown, k)` for entry `k` of a dimension."""
+
+
+def _only_token(sources: Sources) -> int | None:
+    """The input whose numbers these are, if there is one."""
+    places = [source for source in sources if isinstance(source, int)]
+    return places[0] if len(places) == 1 else None
+
+
+def _entries(equation: Any, dims: list[Any]) -> list[Sources]:
+    """The entries of dimensions that the outputs of an equation are."""
+    name, settings = equation.primitive.name, equation.params
+    if name == "unstack":
+        own = factors(dims[0][settings["axis"]])
+        return [frozenset((unknown, k) for unknown in own if len(own) == 1) for k in range(len(equation.outvars))]
+    if name != "slice":
+        return [frozenset()] * len(equation.outvars)
+    starts = zip(dims[0], settings["start_indices"], equation.outvars[0].aval.shape, strict=True)
+    rows = [(factors(dim), start) for dim, start, size in starts if size == 1]
+    return [frozenset((own[0], int(start)) for own, start in rows if len(own) == 1)]
+
+
+def _mixes(name: str, origin: Sequence[Sources]) -> bool:
+    """Whether an operation entry by entry is linear in what its operands are made of."""
+    carrying = [any(not isinstance(source, int) for source in each) for each in origin]
+    if name == "mul":
+        return sum(carrying) < 2
+    return name in _LINEAR and (name != "div" or not carrying[1])
+
+
+def _stacked(settings: Any, dims: list[Any], origin: list[Sources]) -> list[Dims]:
+    """A new dimension of as many entries as there are operands.
+
+    Where each of them is a sum of multiples of all entries of one dimension, it is that one: pairs are pairs again.
+    """
+    for first, second in itertools.pairwise(dims):
+        _all_meet([first], [second])
+    made = Unknown(len(dims))
+    for unknown, _ in frozenset.intersection(
+        *(frozenset(s for s in each if not isinstance(s, int)) for each in origin)
+    ):
+        if unknown.size == len(dims) and all((unknown, k) in each for each in origin for k in range(len(dims))):
+            made = unknown
+            factors((unknown,))[0].rejoined = True
+    out = list(dims[0])
+    out.insert(settings["axis"], (made,))
+    return out
+
+
 class Followed:
     """The dimensions of everything in a trace, and which tokens are looked up along which of them."""
 
     def __init__(self, jaxpr: Any, arguments: Sequence[Sequence[Dims]]) -> None:
         """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
         self.looked_up: dict[int, Dims] = {}
-        tokens = [frozenset([place]) for place in range(len(arguments))]
-        self.outputs = self._run(bare(jaxpr), list(arguments), tokens)[0]
+        sources: list[Sources] = [frozenset([place]) for place in range(len(arguments))]
+        self.outputs = self._run(bare(jaxpr), list(arguments), sources)[0]
         _undo_cuts([dim for dims in arguments for dim in dims])
 
-    def _run(self, jaxpr: Any, arguments: list[Any], tokens: list[frozenset[int]]) -> tuple[list[Any], list[Any]]:
+    def _run(self, jaxpr: Any, arguments: list[Any], sources: list[Sources]) -> tuple[list[Any], list[Any]]:
         known: dict[Any, Any] = {}
-        made: dict[Any, frozenset[int]] = {}
+        made: dict[Any, Sources] = {}
         for variable in jaxpr.constvars:
             known[variable], made[variable] = _fresh(getattr(variable.aval, "shape", ())), frozenset()
         known.update(zip(jaxpr.invars, arguments, strict=True))
-        made.update(zip(jaxpr.invars, tokens, strict=True))
+        made.update(zip(jaxpr.invars, sources, strict=True))
         read = lambda atom: _fresh(np.shape(atom.val)) if isinstance(atom, Literal) else known[atom]
         whose = lambda atom: frozenset() if isinstance(atom, Literal) else made[atom]
         for equation in jaxpr.eqns:
@@ -181,10 +232,12 @@ class Followed:
             made.update(zip(equation.outvars, kept, strict=True))
         return [read(v) for v in jaxpr.outvars], [whose(v) for v in jaxpr.outvars]
 
-    def _step(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> tuple[list[Any], list[Any]]:
+    def _step(self, equation: Any, dims: list[Any], origin: list[Sources]) -> tuple[list[Any], list[Any]]:
         name, settings = equation.primitive.name, equation.params
         together = frozenset().union(*origin)
         kept = [together] * len(equation.outvars)
+        if name == "stack":
+            return [_stacked(settings, dims, origin)], kept
         if name in CALLS:
             inner = bare(settings[CALLS[name]])
             skipped = len(dims) - len(inner.invars)
@@ -207,13 +260,16 @@ class Followed:
             return [self._gather(equation, dims, origin)], [frozenset()]
         if name == "dynamic_slice":
             starts = zip(origin[1:], dims[0], settings["slice_sizes"], strict=False)
-            for tokens, dim, size in starts:
-                if len(tokens) == 1 and size == 1:
-                    self.looked_up.setdefault(next(iter(tokens)), dim)
+            for sources, dim, size in starts:
+                if (place := _only_token(sources)) is not None and size == 1:
+                    self.looked_up.setdefault(place, dim)
         rule = _RULES.get(name)
         shapes = [v.aval.shape for v in equation.outvars]
         if rule is not None:
-            return rule(settings, dims, shapes), kept if name in _MOVES else [frozenset()] * len(kept)
+            moved = kept if name in _MOVES else [frozenset()] * len(kept)
+            return rule(settings, dims, shapes), [a | b for a, b in zip(moved, _entries(equation, dims), strict=True)]
+        if not _mixes(name, origin):
+            kept = [frozenset(source for source in together if isinstance(source, int))] * len(kept)
         return _elementwise(dims, shapes, [v.aval.shape for v in equation.invars]), kept
 
     def _scan(self, settings: Any, dims: list[Any], origin: list[Any], kept: list[Any]) -> list[Any]:
@@ -228,14 +284,14 @@ class Followed:
         _all_meet(carry, out[:carried])
         return [*carry, *([length, *d] for d in out[carried:])]
 
-    def _gather(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> list[Dims]:
+    def _gather(self, equation: Any, dims: list[Any], origin: list[Sources]) -> list[Dims]:
         """Rows by number: what the numbers count is the dimension that they are looked up along."""
         settings, (operand, indices) = equation.params["dimension_numbers"], dims
         sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
         own = equation.invars[0].aval.shape
         counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
-        if len(counted) == 1 and len(origin[1]) == 1:
-            self.looked_up.setdefault(next(iter(origin[1])), operand[counted[0]])
+        if len(counted) == 1 and (place := _only_token(origin[1])) is not None:
+            self.looked_up.setdefault(place, operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
@@ -263,14 +319,15 @@ def _undo_cuts(dims: Sequence[Dims]) -> None:
         seen.add(unknown)
         roots = tuple(factors((unknown,)))
         waiting += [part for term in unknown.terms or () for part in term]
-        if unknown.parts is not None and len(unknown.parts) == 2 and len(roots) == 2 and roots[0].rejoined:
+        halves = unknown.parts is not None and len(unknown.parts) == 2 and len(roots) == 2
+        if halves and (roots[0].rejoined or roots[1].rejoined):
             cut.setdefault(roots, []).append(unknown)
         elif unknown.parts is not None:
             waiting += unknown.parts
         else:
             elsewhere.add(unknown)
-    for (_, part), (first, *others) in cut.items():
-        if part not in elsewhere:
+    for (one, other), (first, *others) in cut.items():
+        if (one if other.rejoined else other) not in elsewhere:
             first.parts = None
             for unknown in others:
                 unknown.parts = (first,)
@@ -440,6 +497,7 @@ def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]
     return [out]
 
 
+_LINEAR = ("add", "sub", "add_any", "neg", "div", "complex", "real", "imag", "conj", "convert_element_type", "copy")
 _MOVES = ("broadcast_in_dim", "reshape", "squeeze", "transpose", "concatenate", "slice", "expand_dims", "rev")
 _RULES = {
     "dot_general": _dot,
