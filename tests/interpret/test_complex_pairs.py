@@ -160,3 +160,15 @@ def test_an_imaginary_part_that_float32_has_otherwise_is_seen():
 
     with jax.enable_x64(False), pytest.raises(qx.QuotaxError, match="another function in float32"):
         qx.verify(looks, qx.Symmetry("turn", qx.O("h"), {"w": "g @ w"}))
+
+
+def test_outputs_may_be_complex():
+    @qx.architecture(params={"A": "k x", "w": "k"}, inputs={"x": "x"})
+    def waves(p, x):
+        z = jnp.exp(1j * p["A"] @ x)
+        return z, jnp.sum(p["w"] ** 2) * 1j
+
+    found = qx.derive(waves)
+    assert [s.group for s in found] == [qx.O("k")]
+    audit = found.audit(k=2, x=3)
+    assert (audit.flat, audit.surplus) == (1, 0)

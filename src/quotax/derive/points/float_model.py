@@ -49,6 +49,10 @@ class Rank(NamedTuple):
     moving: np.ndarray
 
 
+def _parts(out: jax.Array) -> tuple[jax.Array, ...]:
+    return (out.real, out.imag) if jnp.iscomplexobj(out) else (out,)
+
+
 class FloatModel:
     """One trace as the real function that it means, in float64: casts and stopped gradients are read away."""
 
@@ -62,7 +66,8 @@ class FloatModel:
         def outputs(theta: jax.Array, *inputs: jax.Array) -> jax.Array:
             parts = jnp.split(theta, np.cumsum(self.sizes)[:-1])
             params = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-            return jnp.concatenate([jnp.ravel(out).astype(jnp.float64) for out in run(*params, *inputs)])
+            reals = [part for out in run(*params, *inputs) for part in _parts(out)]
+            return jnp.concatenate([jnp.ravel(part).astype(jnp.float64) for part in reals])
 
         def both(theta: jax.Array, *inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
             return outputs(theta, *inputs), jax.jacrev(outputs)(theta, *inputs)
