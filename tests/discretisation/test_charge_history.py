@@ -51,6 +51,7 @@ def test_charges_are_those_of_training_and_of_gradient_descent_they_are_predicte
     assert len(every) == 4
 
 
+@pytest.mark.slow
 def test_epochs_of_mini_batches_are_followed(space):
     rows = lambda p, x: jnp.mean((p["a"] * p["b"] * x - 1) ** 2)
     batches = qx.mini_batches(rows, jnp.array([0.5, 1.0, 1.5, 2.0]), 2)
@@ -91,7 +92,7 @@ def test_a_history_refuses(space, path, how, said):
 def test_without_charges_there_is_no_history():
     net = qx.architecture(params={"w": "n"}, inputs={"x": ""})(lambda p, x: jnp.sum(p["w"] ** 2) * x)
     turned = qx.quotient(net.at(n=2), qx.Symmetry("turn", qx.O("n"), {"w": "g @ w"}), metric="euclidean")
-    with pytest.raises(DiscretisationError, match="none of the families of .* has a charge: rotations"):
+    with pytest.raises(DiscretisationError, match=r"none of the families of .* has a charge: rotations"):
         qx.charge_history(turned, [{"w": jnp.ones(2)}])
     with pytest.raises(DiscretisationError, match="needs space= a quotient, got NoneType"):
         qx.charge_history(None, [])

@@ -20,7 +20,7 @@ from quotax.discretisation.mini_batches import MiniBatches
 from quotax.discretisation.schemes import Scheme, gradient_descent
 from quotax.errors import DiscretisationError, ParameterError
 from quotax.presenting import Result, shown
-from quotax.presenting.drawing import QUIET, drawn, says
+from quotax.presenting.drawing import QUIET, drawn, next_look, says
 
 CALL = "quotax.charge_history"
 KEPT = 64
@@ -99,11 +99,9 @@ class ChargeHistory(Result):
     def _plot_changes(self, ax: Any, call: str) -> Any:
         last = [each[np.isfinite(each)].max(initial=0.0) for each in self.changes.values()]
         apart = [each for each in last if each > 0]
-        for name, change in self.changes.items():
-            with drawn(ax, call) as (ax, look):
-                often = max(len(self.steps) // 8, 1)
-                ax.plot(self.steps, change, label=name, markevery=often, **look)
         with drawn(ax, call) as (ax, _):
+            for name, change in self.changes.items():
+                ax.plot(self.steps, change, label=name, markevery=max(len(self.steps) // 8, 1), **next_look(ax))
             for n, told in enumerate(self.predicted_changes.values()):
                 label = "predicted" if n == 0 else None
                 ax.plot(self.steps, told, "--", color=QUIET, linewidth=0.9, zorder=3, label=label)

@@ -25,8 +25,8 @@ def ratios(times: Any, rows: Sequence[tuple[str, str, Any]], ax: Any, call: str)
     curves = [(name, ball, np.asarray(values, float)) for name, ball, values in rows]
     curves = [curve for curve in curves if np.isfinite(curve[2][centre]) and curve[2][centre] != 0]
     known, labelled = [1.0], set()
-    for name, ball, values in curves:
-        with drawn(ax, call) as (ax, look):
+    with drawn(ax, call) as (ax, look):
+        for name, ball, values in curves:
             n = names.index(name)
             look |= {"color": colour(n, ax), "marker": MARKERS[n % len(MARKERS)]}
             label = None if name in labelled else name.removeprefix("length of the ")
@@ -34,7 +34,6 @@ def ratios(times: Any, rows: Sequence[tuple[str, str, Any]], ax: Any, call: str)
             ratio = values / values[centre]
             known += ratio[np.isfinite(ratio)].tolist()
             ax.plot(times, ratio, "--" if ball == "quotient" else "-", label=label, **look)
-    with drawn(ax, call) as (ax, _):
         ax.set_xlabel(ALONG)
         ax.set_ylabel("value / value at t = 0")
         if not curves:

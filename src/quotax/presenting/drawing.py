@@ -66,9 +66,14 @@ def drawn(ax: Any, call: str) -> Generator[tuple[Any, dict[str, Any]]]:
 
             figure, ax = pyplot.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
             figure.set_gid(_OURS)
-        curves = sum(line.get_gid() == "curve" for line in ax.lines)
-        yield ax, {"color": colour(curves, ax), "marker": MARKERS[curves % len(MARKERS)], "gid": "curve"}
+        yield ax, next_look(ax)
         _legend(ax)
+
+
+def next_look(ax: Any) -> dict[str, Any]:
+    """What tells the next curve from those that are there."""
+    curves = sum(line.get_gid() == "curve" for line in ax.lines)
+    return {"color": colour(curves, ax), "marker": MARKERS[curves % len(MARKERS)], "gid": "curve"}
 
 
 def colour(number: int, ax: Any) -> str:
