@@ -74,6 +74,7 @@ class OrbitDrift(Result):
         loss_moves: whether the loss itself changes along the orbit, by more than rounding: it then reads the parameters
             and not the function alone (weight decay does), and no measure is known to be a function on the quotient.
         element: the algebra elements by family.
+        status: "ok", or "not finite": a value is NaN or infinite somewhere.
     """
 
     times: np.ndarray
@@ -81,6 +82,13 @@ class OrbitDrift(Result):
     radius: float
     loss_moves: bool
     element: dict[str, Any] = field(repr=False)
+
+    _also = ("status",)
+
+    @property
+    def status(self) -> str:
+        """Whether all values are numbers."""
+        return "ok" if all(np.all(np.isfinite(row.values)) for row in self.rows) else "not finite"
 
     def __getitem__(self, name: str | tuple[str, str]) -> np.ndarray:
         """The values of a measure, `drift["trace", "quotient"]`, or of one that has no ball, `drift["loss"]`."""
