@@ -129,7 +129,7 @@ def test_measures_along_an_orbit_are_ratios():
     assert (legend(ax), ax.get_yscale()) == (["loss", "trace", "on the quotient"], "log")
     assert overlapping(ax.figure) == []
     nothing = drift_of([("loss", "", np.array([1.0, 0, 1])), ("trace", "full", np.full(3, np.nan))]).plot()
-    assert [text.get_text() for text in nothing.texts] == ["nothing measured is a number other than zero"]
+    assert [text.get_text() for text in nothing.texts] == ["nothing was measured but zeros and NaN"]
 
 
 def history(names, steps=5):

@@ -26,6 +26,8 @@ CALL = "quotax.charge_history"
 KEPT = 64
 """Entries of a family's charge that are kept at every place; of more, so many at equal distances."""
 
+_TOLD = 12
+"""Entries whose predictions are drawn."""
 _FAR = 30
 """Families whose changes differ by more than this factor are drawn on a logarithmic scale."""
 
@@ -37,7 +39,8 @@ class ChargeHistory(Result):
     Attributes:
         steps: of training at every place.
         sizes: by family, the norm of its charge.
-        changes: by family, the norm of what was added to its charge since the first place.
+        changes: by family, the norm of what was added to its charge since the first place: in float32 rounding, below
+            about 1e-7 of its size.
         entries: by family, entries of its charge, a row for each place: all of up to 64, else so many of them.
         predicted_changes: the norms of what the scheme adds by its rates; nothing if no loss was given.
         predicted: the entries by the same.
@@ -75,7 +78,7 @@ class ChargeHistory(Result):
     def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
         """How far every family's charge has moved since the start, or the entries of the charge of one `family`.
 
-        Dashed: predicted.
+        Dashed: predicted, of entries that are few.
         """
         call = "history.plot()"
         if family is None:
@@ -89,7 +92,7 @@ class ChargeHistory(Result):
             thin = {"linewidth": 0.7 if many.shape[1] > 6 else 1.3, "marker": "o" if len(self.steps) == 1 else ""}
             for n, row in enumerate(many.T):
                 ax.plot(self.steps, row, **look | thin, label=family if n == 0 else None)
-            for n, row in enumerate(() if told is None else told.T):
+            for n, row in enumerate(() if told is None or many.shape[1] > _TOLD else told.T):
                 label = "predicted" if n == 0 else None
                 ax.plot(self.steps, row, "--", color=QUIET, linewidth=0.7, zorder=3, label=label)
             ax.set_xlabel("step of training")
@@ -108,7 +111,7 @@ class ChargeHistory(Result):
             ax.set_xlabel("step of training")
             ax.set_ylabel("change of the charge")
             if len(self.steps) == 1:
-                says(ax, "one place: nothing has changed")
+                says(ax, "one place: nothing has changed" if self.status == "ok" else self.status)
             elif not apart:
                 says(ax, "no charge has changed")
             elif max(apart) > _FAR * min(apart):

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from quotax.presenting.drawing import COLOURS, MARKERS, QUIET, colour, dark, drawn, few_decades, ink, says
+from quotax.presenting.drawing import (
+    COLOURS,
+    MARKERS,
+    QUIET,
+    colour,
+    dark,
+    drawn,
+    few_decades,
+    ink,
+    says,
+    whole_numbers,
+)
 
 LEVELS = 12
 _ROUNDING = 1e-6
@@ -37,7 +48,7 @@ def ratios(times: Any, rows: Sequence[tuple[str, str, Any]], ax: Any, call: str)
         ax.set_xlabel(ALONG)
         ax.set_ylabel("value / value at t = 0")
         if not curves:
-            says(ax, "nothing measured is a number other than zero")
+            says(ax, "nothing was measured but zeros and NaN")
             return ax
         if any(ball == "quotient" for _, ball, _ in curves):
             ax.plot([], [], "--", color=QUIET, label="on the quotient")
@@ -60,7 +71,7 @@ def level_sets(
     """
     with drawn(ax, call) as (ax, _):
         from matplotlib.colors import BoundaryNorm
-        from matplotlib.ticker import FormatStrFormatter
+        from matplotlib.ticker import FixedFormatter
 
         along, across = np.asarray(along, float), np.asarray(across, float)
         values = np.ma.masked_invalid(np.asarray(losses, float).T)
@@ -75,7 +86,8 @@ def level_sets(
         ax.contour(along, across, values, levels[1:-1], colors=[ink(ax)], linewidths=0.4, alpha=0.7)
         ax.axhline(0, color=COLOURS[1], linewidth=1.0, linestyle="--" if straight else "-")
         ax.plot(0, 0, "o", color=COLOURS[1], clip_on=False)
-        bar = ax.figure.colorbar(shade, ax=ax, ticks=levels[::3], format=FormatStrFormatter("%.3g"), pad=0.02)
+        marks = levels[::3]
+        bar = ax.figure.colorbar(shade, ax=ax, ticks=marks, format=FixedFormatter(whole_numbers(marks)), pad=0.02)
         bar.minorticks_off()
         bar.set_label("loss", color=ink(ax))
         bar.ax.tick_params(labelsize=7, colors=ink(ax), length=2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import textwrap
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -44,8 +47,8 @@ FACES = {"parameter": ("0.95", "0.25"), "other": ("1.0", "0.12")}
 
 _OURS = "quotax"
 """What marks a figure that was made here: it may grow when a legend does."""
-_LONGEST = 44
-"""Characters of a label."""
+_LONGEST, _ACROSS = 44, 40
+"""Characters of a label, and of a line on the axes."""
 
 
 @contextmanager
@@ -67,6 +70,7 @@ def drawn(ax: Any, call: str) -> Generator[tuple[Any, dict[str, Any]]]:
             figure, ax = pyplot.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
             figure.set_gid(_OURS)
         yield ax, next_look(ax)
+        _numbered(ax)
         _legend(ax)
 
 
@@ -128,8 +132,53 @@ def accent(ax: Any) -> str:
 
 def says(ax: Any, words: str) -> None:
     """Where there is nothing to draw, why."""
+    ax.minorticks_off()
     ax.set(xticks=[], yticks=[])
-    ax.text(0.5, 0.8, words, transform=ax.transAxes, ha="center", va="center", color=soft(ax), fontsize=8, wrap=True)
+    told, above = textwrap.fill(words, _ACROSS), [text.get_text() for text in ax.texts]
+    if told not in above:
+        look = {"ha": "center", "va": "center", "color": soft(ax), "fontsize": 8}
+        ax.text(0.5, 0.8 - 0.15 * len(above), told, transform=ax.transAxes, **look)
+
+
+def counted(ax: Any) -> None:
+    """Whole numbers across."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+
+
+def _numbered(ax: Any) -> None:
+    """Each tick on the left has its whole number: a factor for all of them would stand where the legend does."""
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter
+
+    class Whole(FuncFormatter):
+        def format_ticks(self, values: Any) -> list[str]:
+            return whole_numbers(values)
+
+    if ax.yaxis.get_scale() == "linear" and type(ax.yaxis.get_major_formatter()) is ScalarFormatter:
+        ax.yaxis.set_major_formatter(Whole(lambda value, _: f"{value:.4g}"))
+
+
+def whole_numbers(values: Any) -> list[str]:
+    r"""Numbers with as many digits as tell them apart.
+
+    >>> whole_numbers([0.0, 2e-6, 4e-6]), whole_numbers([1.0, 1.00001]), whole_numbers([-0.5, 0.0])
+    (['0', '$2 \\times 10^{-6}$', '$4 \\times 10^{-6}$'], ['1.00000', '1.00001'], ['−0.5', '0.0'])
+    """
+    listed = [float(value) for value in values]
+    largest = max(map(abs, listed), default=0.0)
+    power = math.floor(math.log10(largest)) if 0 < largest < math.inf else 0
+    power = power if not -4 < power < 5 else 0
+    parts = [value / 10.0**power for value in listed]
+    for digits in range(12):
+        texts = [f"{part:.{digits}f}".replace("-", "\u2212") for part in parts]
+        off = max((abs(float(f"{part:.{digits}f}") - part) for part in parts), default=0.0)
+        gaps = [abs(b - a) for a, b in itertools.pairwise(sorted(parts)) if b != a]
+        if off < 0.02 * min(gaps, default=1.0):
+            break
+    if not power:
+        return texts
+    return [f"${text} \\times 10^{{{power}}}$" if part else "0" for text, part in zip(texts, parts, strict=True)]
 
 
 def _legend(ax: Any) -> None:
@@ -159,17 +208,17 @@ _LINE, _SHARE = 0.155, 0.8
 
 
 def few_decades(ax: Any, which: str = "y") -> None:
-    """Plain numbers on a logarithmic axis that spans no more than about two decades."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    """Plain numbers on a logarithmic axis that spans no more than about two decades, powers on a longer one."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
     axis = getattr(ax, f"{which}axis")
-    low, high = axis.get_view_interval()
-    if low > 0 and high / low < _FEW_DECADES:
-        part = (1, 2, 5) if high / low > 8 else (1, 1.5, 2, 3, 4, 5, 7)
-        axis.set_major_locator(LogLocator(10, part))
-        axis.set_minor_locator(LogLocator(10, "all"))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+    low, high = getattr(ax, f"get_{which}lim")()
+    few = low > 0 and high / low < _FEW_DECADES
+    parts = (1.0,) if not few else (1, 2, 5) if high / low > _ONE_DECADE else (1, 1.5, 2, 3, 4, 5, 7)
+    axis.set_major_locator(LogLocator(10, parts))
+    axis.set_minor_locator(LogLocator(10, "all" if few else "auto"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}") if few else LogFormatterSciNotation())
+    axis.set_minor_formatter(NullFormatter())
 
 
-_FEW_DECADES = 300
+_FEW_DECADES, _ONE_DECADE = 300, 8

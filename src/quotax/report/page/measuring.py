@@ -91,7 +91,7 @@ def measured(wish: Wish, params: Any) -> dict[str, Any]:
         mean = out["trace"][ball]["value"] / max(out["trace"][ball]["dimension"], 1)
         out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in wish.radii if largest]
         out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in wish.radii]
-    if wish.space is not None and wish.space.fiber_dim and spectra["quotient"].vectors:
+    if wish.space is not None and wish.space.fiber_dim and np.isfinite(spectra["quotient"].values[:1]).any():
         out["slice"] = _slice(wish, params, spectra["quotient"].vectors[0])
     return out
 

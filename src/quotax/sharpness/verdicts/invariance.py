@@ -12,7 +12,7 @@ import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn, says
+from quotax.presenting.drawing import counted, drawn, says
 from quotax.sharpness.problem.arguments import random_key
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Tree, layout
@@ -59,7 +59,7 @@ class Spread(Result):
         """
         with drawn(ax, "spread.plot()") as (ax, look):
             ax.plot(np.arange(1, self.values.size + 1), np.sort(self.values), label=label, **look)
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            counted(ax)
             ax.set_xlabel("representative of the orbit, by value")
             ax.set_ylabel("value")
             if not np.isfinite(self.values).any():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn, says
+from quotax.presenting.drawing import counted, drawn, says
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.invariance import Spread
 
@@ -86,7 +86,7 @@ class Sharpness(Result):
             often = max(self.history.size // 8, 1)
             spent = np.arange(self.history.size)
             ax.plot(spent, self.history, drawstyle="steps-post", label=label, markevery=often, **look)
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            counted(ax)
             ax.set_xlabel("gradients spent")
             ax.set_ylabel("largest rise found")
             if not np.isfinite(self.history).any():
