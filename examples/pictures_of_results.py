@@ -26,7 +26,10 @@ from matplotlib import pyplot
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
 ETA = 0.05
-QUIET = {"progress": lambda line: None}
+
+
+def quiet(line: str) -> None:
+    """What is said meanwhile is not shown."""
 
 
 @qx.architecture(params={"W1": "h x", "W2": "k h", "W3": "y k"}, inputs={"x": "x"})
@@ -40,7 +43,7 @@ def task() -> tuple[Any, Any, Any]:
     xs = jax.random.normal(jax.random.key(0), (64, 3))
     ys = jnp.stack([jnp.sin(2 * xs[:, 0]), xs[:, 1] * xs[:, 2]], -1)
     loss = lambda p: jnp.mean((jax.vmap(net, (None, 0))(p, xs) - ys) ** 2)
-    return net, loss, qx.quotient(net, qx.derive(net, **QUIET), metric="invariant")
+    return net, loss, qx.quotient(net, qx.derive(net, progress=quiet), metric="invariant")
 
 
 def charges(net: Any, loss: Any, space: Any, steps: int) -> tuple[Any, Any]:
@@ -65,10 +68,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     net, loss, space = task()
     history, params = charges(net, loss, space, 20 if asked.quick else 400)
     times = np.linspace(-0.8, 0.8, 3 if asked.quick else 9)
-    drift = qx.orbit_drift(loss, params, 0.2, space=space, times=times, **QUIET)
+    drift = qx.orbit_drift(loss, params, 0.2, space=space, times=times, progress=quiet)
     slices = {
         frame: qx.loss_slice(
-            loss, params, 0.5, space=space, stretch=0.8, frame=frame, points=7 if asked.quick else 41, **QUIET
+            loss, params, 0.5, space=space, stretch=0.8, frame=frame, points=7 if asked.quick else 41, progress=quiet
         )
         for frame in ("fixed", "moved", "linear")
     }

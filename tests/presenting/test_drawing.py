@@ -13,6 +13,7 @@ from quotax.sharpness import Barrier, Density, DriftingMeasure, LossSlice, Orbit
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.text import Text
 
 ENDS = np.array([3.0, 1.0]), np.array([-1.0, -0.5])
 DENSITY = Density(np.array([-1.0, 0.0, 3.0]), np.array([0.25, 0.5, 0.25]), 1, 3)
@@ -72,7 +73,7 @@ def overlapping(figure):
         low, high = sorted(axis.get_view_interval())
         ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
         unseen |= {tick.label1 for tick in ticks if not low <= tick.get_loc() <= high}
-    words = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text().strip()]
+    words = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in words if text not in unseen]
     whole = figure.bbox.padded(1)
     out = [words for words, box in boxes if not whole.contains(box.x0, box.y0) or not whole.contains(box.x1, box.y1)]

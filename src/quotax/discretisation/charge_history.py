@@ -211,8 +211,16 @@ def charge_history(
         )
     beside = lambda rows: {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
     name = "" if rates is None else rates.name
-    columns = (beside(found[key]) for key in ("sizes", "changes", "entries", "told_changes", "told"))
-    return ChargeHistory(np.asarray(places), *columns, name, status)
+    return ChargeHistory(
+        steps=np.asarray(places),
+        sizes=beside(found["sizes"]),
+        changes=beside(found["changes"]),
+        entries=beside(found["entries"]),
+        predicted_changes=beside(found["told_changes"]),
+        predicted=beside(found["told"]),
+        scheme=name,
+        status=status,
+    )
 
 
 class _Rates:

@@ -170,6 +170,7 @@ def whole_numbers(values: Any) -> list[str]:
     power = math.floor(math.log10(largest)) if 0 < largest < math.inf else 0
     power = power if not -4 < power < 5 else 0
     parts = [value / 10.0**power for value in listed]
+    texts: list[str] = []
     for digits in range(12):
         texts = [f"{part:.{digits}f}".replace("-", "\u2212") for part in parts]
         off = max((abs(float(f"{part:.{digits}f}") - part) for part in parts), default=0.0)
