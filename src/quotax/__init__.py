@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     )
     from quotax.derive import Audit, SymmetryGroup
     from quotax.discretisation import (
+        ChargeHistory,
         ChargeRates,
         FilteredModes,
         MiniBatches,
         ModifiedFlow,
         Scheme,
+        charge_history,
         charge_rates,
         early_stopping,
         filtered,
@@ -123,6 +125,8 @@ if TYPE_CHECKING:
         compare,
         gradient_norm,
         horizontal,
+        loss_slice,
+        orbit_drift,
         profile,
         sam,
         sharpness,
@@ -157,9 +161,9 @@ _NAMES = {
     "declare": "Architecture Brought Mask ModelFile Network Positive Tokens architecture from_equinox from_flax "
     "from_function",
     "derive": "Audit SymmetryGroup",
-    "discretisation": "ChargeRates FilteredModes MiniBatches ModifiedFlow Scheme charge_rates early_stopping "
-    "filtered filtered_modes flow_until gradient_descent heavy_ball implicit mini_batches modified_flow nesterov "
-    "weight_decay",
+    "discretisation": "ChargeHistory ChargeRates FilteredModes MiniBatches ModifiedFlow Scheme charge_history "
+    "charge_rates early_stopping filtered filtered_modes flow_until gradient_descent heavy_ball implicit mini_batches "
+    "modified_flow nesterov weight_decay",
     "errors": "ArchitectureError ComplexityError ConvergenceError DiscretisationError DomainError "
     "FunctionSpaceError GeometryError InvarianceError LandscapeError MetricWarning ParameterError QuotaxError "
     "SharpnessError SymmetryError UnsupportedPrimitiveError",
@@ -171,7 +175,8 @@ _NAMES = {
     "pipeline": "coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "report": "Report report",
-    "sharpness": "average_sharpness barrier compare gradient_norm horizontal profile sam sharpness spectrum trace",
+    "sharpness": "average_sharpness barrier compare gradient_norm horizontal loss_slice orbit_drift profile sam "
+    "sharpness spectrum trace",
     "symmetry": "GL ComplexScaling Diagonal FixingCentred O OFixingOnes PairScaling Permutation PositiveDiagonal "
     "PositiveScalar SignFlip Symmetry Translation",
 }
@@ -188,6 +193,7 @@ __all__ = [
     "Augmented",
     "Brought",
     "Certificate",
+    "ChargeHistory",
     "ChargeRates",
     "Collectives",
     "ComplexityError",
@@ -251,6 +257,7 @@ __all__ = [
     "augmented",
     "average_sharpness",
     "barrier",
+    "charge_history",
     "charge_rates",
     "cite",
     "collectives",
@@ -280,12 +287,14 @@ __all__ = [
     "learning_coefficient_bound",
     "load",
     "load_symmetries",
+    "loss_slice",
     "margin_bound",
     "margins",
     "mini_batches",
     "minima_paths",
     "modified_flow",
     "nesterov",
+    "orbit_drift",
     "orbit_volume",
     "pac_bayes",
     "profile",

@@ -144,6 +144,16 @@ def test_other_measures(quotax_json, folder, measure):
     assert (folder / "profile.png").exists() == (measure == "profile")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("measure", "key"), [("drift", "rows"), ("slice", "losses")])
+def test_what_is_along_the_orbit_is_drawn(quotax_json, folder, measure, key):
+    given = "--params a.npz --data data.npz --found found.json --steps 5 --stretch 0.3"
+    code, found = quotax_json(f"sharpness net.py:small {given} --measure {measure} --plot {measure}.png")
+    assert (code, found["status"]) == (0, "ok")
+    assert key in found
+    assert (folder / f"{measure}.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_compare_hands_over_networks_side_by_side(quotax_json, quotax, monkeypatch):
     """What is measured of them is `qx.compare`'s, and tested with it; here the loss is enough."""
     spaces = []

@@ -83,10 +83,18 @@ def saved(folder, **arrays):
         (f"{SHARPNESS} --data data.npz --loss net.py:lost", "KeyError: 'nothing' (net.py, line 23)"),
         (f"{SHARPNESS} --data data.npz --loss cross-entropy", "cross-entropy needs targets of shape (6,)"),
         (
-            f"{SHARPNESS} --data data.npz --plot a.png",
-            "there is no picture of --measure worst-case; spectrum and profile",
+            f"{SHARPNESS} --data data.npz --measure average --plot a.png",
+            "there is no picture of --measure average, which is one number; the others have one",
         ),
         (f"{SHARPNESS} --data data.npz --measure trace --plot a/b.png", "--plot a/b.png: there is no folder 'a'"),
+        (
+            f"{SHARPNESS} --data data.npz --measure drift",
+            "drift goes along the orbit, and --full divides nothing",
+        ),
+        (
+            "sharpness net.py:small --data data.npz --measure slice --stretch 0",
+            "--stretch 0: it is a positive number, such as",
+        ),
         (f"{SHARPNESS} --data data.npz --measure profile --plot a.gif", "a picture is a .pdf, .svg or .png file"),
         ("align net.py:small --params a.npz --to a.npz --plot a.png", "there is no picture without --data"),
         (

@@ -44,7 +44,7 @@ def test_the_second_order_is_the_gradient_of_nothing():
 
 
 def test_expressions_and_jax_are_one_field():
-    for scheme in (qx.gradient_descent(), qx.heavy_ball(0.3), qx.nesterov(0.3), qx.implicit()):
+    for scheme in (qx.nesterov(0.3), qx.implicit()):
         flow = qx.modified_flow(scheme, 2)
         exact = [float(e.subs({x: 0.7, y: -0.4})) for e in flow.field(LOSS, [x, y], eta=0.1)]
         assert np.asarray(flow.velocity(in_jax, 0.1)(jnp.array([0.7, -0.4]))) == pytest.approx(exact, rel=1e-12)

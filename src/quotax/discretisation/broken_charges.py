@@ -110,16 +110,25 @@ def charge_rates(
         name = f"{loss.steps} batches of {loss.size}, {loss.order}"
         return ChargeRates(charges, rates, {}, flow, linear, name, float(eta))
     chosen = gradient_descent() if scheme is None else scheme
-    c1, c2, _, _ = chosen.numbers
-    drifts = space.charge_drift(params, jax.grad(loss)(params))
-    rates = {name: -2 * eta * c2 * np.asarray(each.second) for name, each in drifts.items()}
+    drifts = space.charge_drift(params, slope := jax.grad(loss)(params))
+    rates = first_order_rates(space, loss, params, eta, chosen, slope)
     velocity = modified_flow(chosen, 2).velocity(loss, eta)(params)
     later = {name: np.asarray(each.first) for name, each in space.charge_drift(params, velocity).items()}
-    flow = {name: -c1 * np.asarray(each.first) for name, each in drifts.items()}
+    flow = {name: -chosen.numbers[0] * np.asarray(each.first) for name, each in drifts.items()}
     return ChargeRates(charges, rates, later, flow, linear, chosen.name, float(eta))
 
 
 Charges = dict[str, np.ndarray]
+
+
+def first_order_rates(
+    space: Any, loss: Any, params: Any, eta: float, scheme: Scheme | None = None, slope: Any = None
+) -> Charges:
+    """The rates per unit of time to first order in the step: by the gradient `slope`, or of mini-batches."""
+    if isinstance(loss, MiniBatches):
+        return _of_batches(space, loss, params, eta)[0]
+    c2 = (gradient_descent() if scheme is None else scheme).numbers[1]
+    return {name: -2 * eta * c2 * np.asarray(each.second) for name, each in space.charge_drift(params, slope).items()}
 
 
 def _of_batches(space: Any, batches: MiniBatches, params: Any, eta: float) -> tuple[Charges, Charges]:

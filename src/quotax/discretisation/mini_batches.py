@@ -21,7 +21,7 @@ rate $\eta\, E\, q(\nabla L_B)$. Without replacement the mean path says as much;
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,6 +112,20 @@ class MiniBatches(Result):
         epochs = whole_number(DiscretisationError, CALL, "epochs", epochs, 0)
         drawn = jax.random.key(0) if key is None else key
         return _train(self._loss, self._batches, self.order, params, eta, epochs, drawn)
+
+    def path(self, params: Tree, eta: float, epochs: int, key: Any = None) -> Iterator[Tree]:
+        """The parameters at the start and after every epoch, one after another: none are kept."""
+        epochs = whole_number(DiscretisationError, CALL, "epochs", epochs, 0)
+        if self.order != "fixed" and key is None:
+            self.train(params, eta, 0)  # which says what is missing
+        drawn = jax.random.key(0) if key is None else key
+        return self._path(params, eta, iter(jax.random.split(drawn, max(epochs, 1))[:epochs]))
+
+    def _path(self, params: Tree, eta: float, keys: Iterator[Any]) -> Iterator[Tree]:
+        yield params
+        for key in keys:
+            params = self.train(params, eta, 1, key)
+            yield params
 
     # --- what charges feel
 

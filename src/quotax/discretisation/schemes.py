@@ -20,7 +20,7 @@ dies out within a few steps where these roots lie inside the unit circle, as $\b
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
+from quotax.checks import whole_number
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
 
@@ -87,7 +88,22 @@ class Scheme(Result):
         """The parameters after some steps from rest; explicit schemes alone."""
         if self.point[-1] != 0:
             raise DiscretisationError(f"`{self.name}` is implicit: its steps are equations, which are not solved here.")
-        return _run(loss, params, eta, int(steps), self)
+        return _run(loss, (params,) * (len(self.steps) - 1), eta, int(steps), self)[-1]
+
+    def path(self, loss: Callable[[Tree], Any], params: Tree, eta: float, steps: int, every: int = 1) -> Iterator[Tree]:
+        """The parameters at the start and after every so many steps from rest, one after another: none are kept."""
+        if self.point[-1] != 0:
+            raise DiscretisationError(f"`{self.name}` is implicit: its steps are equations, which are not solved here.")
+        steps = whole_number(DiscretisationError, "Scheme.path", "steps", steps, 0)
+        every = whole_number(DiscretisationError, "Scheme.path", "every", every, 1)
+        return self._path(loss, params, eta, steps, every)
+
+    def _path(self, loss: Callable[[Tree], Any], params: Tree, eta: float, steps: int, every: int) -> Iterator[Tree]:
+        points = (params,) * (len(self.steps) - 1)
+        yield params
+        for _ in range(steps // every):
+            points = _run(loss, points, eta, every, self)
+            yield points[-1]
 
     def decay(self, values: Any, eta: float, steps: int) -> np.ndarray:
         """What is left after some steps from rest of errors of a quadratic loss, by the eigenvalues of its Hessian."""
@@ -122,7 +138,8 @@ def implicit(share: Any = 1) -> Scheme:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
-def _run(loss: Callable[[Tree], Any], params: Tree, eta: Any, steps: Any, scheme: Scheme) -> Tree:
+def _run(loss: Callable[[Tree], Any], points: tuple[Tree, ...], eta: Any, steps: Any, scheme: Scheme) -> Any:
+    """The last points, as many as the scheme remembers."""
     a, d = ([float(x) for x in row[:-1]] for row in (scheme.steps, scheme.point))
     weighted = lambda weights: lambda *leaves: sum(w * x for w, x in zip(weights, leaves, strict=True))
     mix = lambda weights, points: jax.tree.map(weighted(weights), *points)
@@ -133,4 +150,4 @@ def _run(loss: Callable[[Tree], Any], params: Tree, eta: Any, steps: Any, scheme
         new = jax.tree.map(lambda x, g: -(x + jnp.asarray(eta, g.dtype) * g) / float(scheme.steps[-1]), kept, slope)
         return (*points[1:], new)
 
-    return jax.lax.fori_loop(0, steps, step, (params,) * len(a))[-1]
+    return jax.lax.fori_loop(0, steps, step, points)

@@ -37,6 +37,7 @@ from quotax.geometry.quotient import SizedModel
 from quotax.geometry.tree_arguments import checked_tree, elements_by_family
 from quotax.presenting import Result
 from quotax.programs.compiling import beside
+from quotax.programs.draws import normal
 from quotax.programs.threads import one_thread
 
 
@@ -272,6 +273,33 @@ class QuotientSpace(Result):
         keys = jax.random.split(key, max(len(self.families), 1))
         pairs = zip(self.families, keys, strict=False)
         return {family.name: family.group.random(k, family.sizes, scale) for family, k in pairs}
+
+    def element(self, xi: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """The group element by family name that algebra elements lead to: their exponentials.
+
+        `t -> space.act(params, space.element({name: t * x for name, x in xi.items()}))` stays in the orbit for every
+        t, and leaves `params` with the velocity `space.field(params, xi)`, whose straight line does not.
+        """
+        found = elements_by_family(self.families, xi, "xi", "space.element(xi)")
+        for family, _ in found:
+            if not family.group.continuous:
+                raise GeometryError(
+                    f"`space.element(xi)`: xi names {family.name!r}, whose group {family.group} is discrete: nothing "
+                    "leads from one of its elements to the next."
+                )
+        return {family.name: family.group.exponential(each) for family, each in found}
+
+    def random_algebra(self, key: jax.Array, scale: float = 1.0) -> dict[str, jax.Array]:
+        """Random algebra elements of the continuous families by name: normal coordinates times `scale`."""
+        moving = [family for family in self.families if family.group.continuous and family.dimension]
+        pairs, real = zip(moving, jax.random.split(key, max(len(moving), 1)), strict=False), jnp.result_type(float)
+        return {
+            family.name: scale
+            * jnp.asarray(
+                family.group.algebra(normal(k, family.group.coordinate_shape(family.sizes), real), family.sizes), real
+            )
+            for family, k in pairs
+        }
 
     # --- the canonical representative
 

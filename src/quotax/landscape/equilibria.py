@@ -28,7 +28,7 @@ from quotax.checks import finite_params
 from quotax.errors import LandscapeError
 from quotax.landscape.demands import quotient_of, whole
 from quotax.presenting import Result
-from quotax.presenting.drawing import QUIET, drawn
+from quotax.presenting.drawing import QUIET, counted, drawn, few_decades
 from quotax.programs.threads import one_thread
 
 CALL = "quotax.degeneracy"
@@ -102,6 +102,8 @@ class Degeneracy(Result):
             ax.set_xlabel("eigenvalue of the Hessian, d - k marked")
             ax.set_ylabel("size")
             ax.set_ylim(bottom=max(self.floor * 1e-6, sizes.min() / 10))
+            few_decades(ax)
+            counted(ax)
         return ax
 
 

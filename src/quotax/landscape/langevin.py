@@ -40,7 +40,7 @@ from quotax.checks import finite_params
 from quotax.errors import InvarianceError, LandscapeError
 from quotax.landscape.demands import key_of, positive, quotient_of, scalar, whole
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn
+from quotax.presenting.drawing import drawn, says
 
 CALL = "quotax.langevin"
 
@@ -100,6 +100,8 @@ class LangevinRun(Result):
             ax.plot(times, self.losses, **(look | {"marker": "", "linewidth": 0.5}))
             ax.set_xlabel("time")
             ax.set_ylabel("loss")
+            if not np.isfinite(self.losses).any():
+                says(ax, f"no loss is a number ({self.status})")
         return ax
 
 

@@ -71,8 +71,7 @@ def between(space: Any, found: OrbitWalk, time: float) -> Tree:
 
 
 def _moved(space: Any, params: Tree, element: dict[str, jax.Array]) -> Tree:
-    groups = {family.name: family.group for family in space.families}
-    return space.act(params, {name: groups[name].exponential(xi) for name, xi in element.items()})
+    return space.act(params, space.element(element))
 
 
 def _distance(params: Tree, other: Tree) -> jax.Array:

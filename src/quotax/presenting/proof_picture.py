@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quotax.presenting.drawing import COLOURS, QUIET, WIDTH, drawn
+from quotax.presenting.drawing import QUIET, WIDTH, accent, drawn, face, ink, soft
 from quotax.presenting.layered import curve, laid_out, written
 
 WHOLE = 24
@@ -93,22 +93,22 @@ def plotted(nodes: Sequence[dict[str, Any]], ax: Any, call: str) -> Any:
         point = 72 * WIDTH / wide
 
         def text(x: float, y: float, words: str, size: float, **look: Any) -> None:
-            ax.text(x, y, words, ha="center", va="center", fontsize=size * point, **look)
+            ax.text(x, y, words, ha="center", va="center", fontsize=size * point, **{"color": ink(ax)} | look)
 
         for path in graph["paths"]:
             codes = [Path.MOVETO, *[Path.CURVE4] * (len(path) - 1)]
             ax.add_patch(PathPatch(Path(path, codes), fill=False, edgecolor=QUIET, linewidth=0.6, zorder=0))
         for box in graph["boxes"]:
             x, y, given = box["x"], box["y"], box["kind"] == "parameter"
-            look = {"edgecolor": COLOURS[0] if box["moves"] else QUIET, "linewidth": 1.0 if box["moves"] else 0.5}
+            look = {"edgecolor": accent(ax) if box["moves"] else QUIET, "linewidth": 1.0 if box["moves"] else 0.5}
             rounded = f"round,pad=0,rounding_size={3 if given else 9}"
-            face = "0.95" if given else "1"
-            ax.add_patch(FancyBboxPatch((x, y), box["width"], box["height"], rounded, facecolor=face, **look))
+            ground = face("parameter" if given else "other", ax)
+            ax.add_patch(FancyBboxPatch((x, y), box["width"], box["height"], rounded, facecolor=ground, **look))
             text(x + box["width"] / 2, y + 11, box["name"], 12, weight="bold" if given else None)
             for column in box["columns"]:
                 middle = x + column["x"] + column["width"] / 2
-                text(middle, y + 29, column["axis"], 9, style="italic", color="0.4")
-                text(middle, y + 46, column["law"], 10, color=COLOURS[0], weight="bold")
+                text(middle, y + 29, column["axis"], 9, style="italic", color=soft(ax))
+                text(middle, y + 46, column["law"], 10, color=accent(ax), weight="bold")
             if box["rest"]:
-                text(x + box["width"] / 2, y + box["height"] - 12, box["rest"], 10, color=COLOURS[0], weight="bold")
+                text(x + box["width"] / 2, y + box["height"] - 12, box["rest"], 10, color=accent(ax), weight="bold")
     return ax

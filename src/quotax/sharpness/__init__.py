@@ -6,6 +6,11 @@ from quotax.sharpness.measures.barrier import Barrier as Barrier
 from quotax.sharpness.measures.barrier import barrier as barrier
 from quotax.sharpness.measures.compare import Comparison as Comparison
 from quotax.sharpness.measures.compare import compare as compare
+from quotax.sharpness.measures.loss_slice import LossSlice as LossSlice
+from quotax.sharpness.measures.loss_slice import loss_slice as loss_slice
+from quotax.sharpness.measures.orbit_drift import DriftingMeasure as DriftingMeasure
+from quotax.sharpness.measures.orbit_drift import OrbitDrift as OrbitDrift
+from quotax.sharpness.measures.orbit_drift import orbit_drift as orbit_drift
 from quotax.sharpness.measures.profile import Profile as Profile
 from quotax.sharpness.measures.profile import profile as profile
 from quotax.sharpness.measures.spectrum import Density as Density

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -50,10 +51,11 @@ def sharpness(
         Parameter(group=MEASURED, help="Of the ball, 0.05 by default; several for a profile.", show_default=False),
     ] = (0.05,),
     measure: Annotated[
-        Literal["worst-case", "average", "trace", "spectrum", "profile"],
+        Literal["worst-case", "average", "trace", "spectrum", "profile", "drift", "slice"],
         Parameter(
             group=MEASURED,
-            help="The largest rise, the mean rise, the Hessian's trace or ends, or the largest rise by radius.",
+            help="The largest rise, the mean rise, the Hessian's trace or ends, the largest rise by radius; "
+            "measures along the orbit, or the loss along and across it.",
         ),
     ] = "worst-case",
     full: Annotated[
@@ -64,6 +66,9 @@ def sharpness(
         int | None, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")
     ] = None,
     k: Annotated[int, Parameter(group=MEASURED, help="Eigenvalues of each end of a spectrum.")] = 5,
+    stretch: Annotated[
+        float, Parameter(group=MEASURED, help="How far drift and slice go along the orbit: scales change by exp of it.")
+    ] = 0.5,
     plot: Plot = None,
     data: Data = DATA,
     weights: WeightFiles = WEIGHTS,
@@ -77,18 +82,27 @@ def sharpness(
     show.begin()
     check_radii(radius, measure)
     check_counts(("--steps", steps), ("--k", k))
-    check_plot(plot, measure in ("spectrum", "profile"), f"of --measure {measure}; spectrum and profile have one")
+    along = measure in ("drift", "slice")
+    if along and full:
+        raise Misuse(f"--measure {measure} goes along the orbit, and --full divides nothing out: there is none")
+    if along and not (math.isfinite(stretch) and stretch > 0):
+        raise Misuse(f"--stretch {stretch:g}: it is a positive number, such as 0.5")
+    check_plot(
+        plot, measure not in ("average", "trace"), f"of --measure {measure}, which is one number; the others have one"
+    )
     this, network, here, batch = _ready(model, (*words, *size), params, data, weights, show, "sharpness")
     asked_for = data.measured(network, here, batch, show.note) | {"params": here, "key": weights.seed}
     space = None if full else quotient_of(network, finding.group(this.model, this.name, show), metric, show)
     with show.doing(f"measuring {measure} of {network.num_parameters:,} parameters") as told:
-        result = _measured(measure, radius, steps, k, told, asked_for | {"space": space})
+        result = _measured(measure, radius, steps, k, stretch, told, asked_for | {"space": space})
     show.result(result)
-    if plot is not None:
+    if plot is not None and along:
+        result.plot().figure.savefig(plot)
+    elif plot is not None:
         ax = None
         if not full:
             with show.doing(f"measuring {measure} in the full ball, for the picture") as told:
-                ax = _measured(measure, radius, steps, k, told, asked_for).plot(label="full")
+                ax = _measured(measure, radius, steps, k, stretch, told, asked_for).plot(label="full")
         result.plot(ax, label="full" if full else "quotient").figure.savefig(plot)
     seen = {each.status for each in getattr(result, "results", (result,))}
     return 1 if any(status in ("interrupted", "not finite") or "loss is" in status for status in seen) else 0
@@ -99,11 +113,17 @@ def _measured(
     radii: Sequence[float],
     steps: int | None,
     k: int,
+    stretch: float,
     told: Callable[[str], None],
     asked_for: dict[str, Any],
 ) -> Any:
     import quotax as qx
 
+    if measure == "slice":
+        return qx.loss_slice(radius=radii[0], stretch=stretch, progress=told, **asked_for)
+    if measure == "drift":
+        times, effort = [stretch * t for t in (-1, -0.5, 0.5, 1)], {} if steps is None else {"steps": steps}
+        return qx.orbit_drift(radius=radii[0], times=times, progress=told, **effort, **asked_for)
     if measure == "worst-case":
         return qx.sharpness(radius=radii[0], steps=steps, progress=told, **asked_for)
     if measure == "profile":
@@ -145,8 +165,6 @@ def compare(
 
     Exits with 1 where a loss is not finite.
     """
-    import math
-
     import quotax as qx
 
     show.begin()

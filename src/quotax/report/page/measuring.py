@@ -12,8 +12,8 @@ import numpy as np
 
 import quotax as qx
 
-SAMPLES, PROBES, PRODUCTS = 64, 3, 30
-"""Of mean rises, of densities, and of traces along the orbit."""
+SAMPLES, PROBES = 64, 3
+"""Of mean rises, and of densities."""
 _POINTS = 240
 """Of the curve of a density."""
 _ACROSS = 17
@@ -91,7 +91,7 @@ def measured(wish: Wish, params: Any) -> dict[str, Any]:
         mean = out["trace"][ball]["value"] / max(out["trace"][ball]["dimension"], 1)
         out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in wish.radii if largest]
         out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in wish.radii]
-    if wish.space is not None and wish.space.fiber_dim and spectra["quotient"].vectors:
+    if wish.space is not None and wish.space.fiber_dim and np.isfinite(spectra["quotient"].values[:1]).any():
         out["slice"] = _slice(wish, params, spectra["quotient"].vectors[0])
     return out
 
@@ -102,43 +102,14 @@ def along(wish: Wish, params: Any) -> dict[str, Any]:
     Each is the parameters moved by a random element of the connected group, the exponential of the same normal
     coordinates times `stretch`, from zero up.
     """
-    space = wish.space
-    assert space is not None
-    moving = {f.name for f in space.families if f.group.continuous}
     radius = wish.radii[len(wish.radii) // 2]
     stretches = [float(t) for t in np.linspace(0, wish.stretch, _PLACES)]
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def keep(name: str, ball: str, value: float, invariant: bool | None) -> None:
-        row = rows.setdefault((name, ball), {"name": name, "ball": ball, "invariant": invariant})
-        row.setdefault("values", []).append(float(value))
-
-    for t in stretches:
-        wish.tell(f"along the orbit, {t:.2g} of {wish.stretch:g}")
-        at = params
-        if t:
-            element = space.random_element(jax.random.fold_in(_key(wish.key), 1), scale=t)
-            at = space.act(params, {name: g for name, g in element.items() if name in moving})
-        keep("loss", "", _loss(wish, at), True)
-        keep("length of the parameters", "", _norm(at), _lengths(wish, "full"))
-        for ball, setting in wish.balls.items():
-            own = setting | wish.data
-            keep("length of the gradient", ball, _slope(wish, at, ball), _lengths(wish, ball))
-            worst = qx.sharpness(wish.loss, at, radius, steps=wish.steps, key=wish.key, **own)
-            keep("worst case", ball, worst.value, _verdict(wish, ball, worst)["invariant"])
-            trace = qx.trace(wish.loss, at, probes=_products(wish), key=wish.key, **own)
-            keep("trace", ball, trace.value, _verdict(wish, ball, trace)["invariant"])
-    names = list(dict.fromkeys(name for name, _ in rows))
-    found = sorted(rows.values(), key=lambda row: names.index(row["name"]))
-    for row in found:
-        row["change"] = _change(row["values"])
-    # What is proved is that outputs stay. A loss that reads the parameters themselves, as weight decay does, need not.
-    rounding = math.sqrt(float(jnp.finfo(jax.tree.leaves(params)[0].dtype).eps))
-    moves = not found[0]["change"] <= rounding
-    if moves:
-        for row in found:
-            row["invariant"] = row["invariant"] and None
-    return {"radius": radius, "stretches": stretches, "rows": found, "the loss moves": moves}
+    found = qx.orbit_drift(
+        wish.loss, params, radius, space=wish.space, times=stretches, steps=wish.steps, key=wish.key,
+        progress=wish.tell, **wish.data,
+    )  # fmt: skip
+    told = found.to_dict(largest=None)
+    return {"radius": radius, "stretches": told["times"], "rows": told["rows"], "the loss moves": found.loss_moves}
 
 
 def between(wish: Wish, params: Any, other: Any) -> dict[str, Any]:
@@ -165,47 +136,20 @@ def between(wish: Wish, params: Any, other: Any) -> dict[str, Any]:
     return out
 
 
-def _lengths(wish: Wish, ball: str) -> bool | None:
-    """Whether lengths in the metric of a ball stay along the orbit."""
-    assert wish.space is not None
-    if ball == "quotient":
-        return True if wish.space.metric_certificate else None
-    return False if wish.refuted else None
-
-
-def _products(wish: Wish) -> int | None:
-    """Exact traces where they cost no more."""
-    assert wish.space is not None
-    return None if wish.space.network.num_parameters <= PRODUCTS else PRODUCTS
-
-
 def _slice(wish: Wish, params: Any, across: Any) -> dict[str, Any]:
     """The loss on a plane: along the orbit, a random tangent of it, and across, where the quotient is sharpest."""
     wish.tell("the loss on a plane along and across the orbit")
     space = wish.space
     assert space is not None
-    leaves, structure = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.fold_in(_key(wish.key), 2), len(leaves))
-    drawn = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
-    along = space.vertical(params, jax.tree.unflatten(structure, drawn))
-    length = float(space.norm(params, along))
+    tangent = space.random_algebra(jax.random.fold_in(_key(wish.key), 2))
+    length = float(space.norm(params, space.field(params, tangent))) or 1.0
     reach = 2 * wish.radii[-1]
-    steps = np.linspace(-reach, reach, _ACROSS)
-    plus = lambda tree, other, share: jax.tree.map(lambda a, b: a + jnp.asarray(share, a.dtype) * b, tree, other)
-    rows = []
-    for t in steps:
-        there = plus(params, along, t / length)
-        ends = plus(there, across, -reach), plus(there, across, reach)
-        rows.append(qx.barrier(wish.loss, *ends, points=_ACROSS, **wish.data).losses)
-    losses = np.asarray(rows)  # along, across
-    middle = _ACROSS // 2
-    change = lambda line: float(np.max(line) - np.min(line))
-    return {
-        "steps": steps.tolist(),
-        "losses": [_rounded(row) for row in losses],
-        "along": change(losses[:, middle]),
-        "across": change(losses[middle]),
-    }
+    found = qx.loss_slice(
+        wish.loss, params, reach, space=space, stretch=reach, frame="linear", across=across, points=_ACROSS,
+        along={name: xi / length for name, xi in tangent.items()}, progress=wish.tell, **wish.data,
+    )  # fmt: skip
+    losses = [_rounded(row) for row in found.losses]
+    return {"steps": found.along.tolist(), "losses": losses, "along": found.change_along, "across": found.change_across}
 
 
 def _loss(wish: Wish, params: Any) -> float:
@@ -287,9 +231,3 @@ def _spectra(wish: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
 def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
     """Of a curve that is looked at: six digits."""
     return [float(f"{value:.6g}") for value in values]
-
-
-def _change(values: Sequence[float]) -> float:
-    """The largest change from the first value, relative to it."""
-    first, largest = values[0], max(abs(value - values[0]) for value in values)
-    return largest / abs(first) if first else math.nan if largest else 0.0

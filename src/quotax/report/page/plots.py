@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from quotax.presenting.drawing import COLOURS, QUIET, WIDTH, drawn
+from quotax.presenting.along_orbits import level_sets, ratios
+from quotax.presenting.drawing import QUIET, WIDTH, colour, drawn, face, ink, soft, words_on
 from quotax.report.page.graph import picture
 
 _SMALL = 0.65
 """Size of an axis's name, of that of the array."""
-_MARKS = "o", "s", "^", "D", "v", "P"
 
 
 def tensors(model: Mapping[str, Any], ax: Any) -> Any:
@@ -34,6 +32,7 @@ def tensors(model: Mapping[str, Any], ax: Any) -> Any:
             ax.add_patch(FancyBboxPatch((x, y), wide, high, style, linewidth=0.5, **look))
 
         def text(x: float, y: float, words: str, size: float = 1.0, **look: Any) -> None:
+            look = {"color": ink(ax)} | look
             ax.text(x, y, words, ha="center", va="center", fontsize=12 * size * point, **look)
 
         for curve in graph["paths"]:
@@ -42,44 +41,32 @@ def tensors(model: Mapping[str, Any], ax: Any) -> Any:
         for each in graph["boxes"]:
             x, y = each["x"], each["y"]
             edge = QUIET if each["kind"] != "parameter" else "0.75"
-            box(x, y, each["width"], each["height"], facecolor="0.97", edgecolor=edge)
+            box(x, y, each["width"], each["height"], facecolor=face("parameter", ax), edgecolor=edge)
             top = 11 if each["kind"] == "parameter" else each["height"] / 2
             text(x + each["width"] / 2, y + top, each["name"], weight="bold" if each["kind"] == "parameter" else None)
             for column in each.get("columns", ()):
-                text(x + column["x"] + column["width"] / 2, y + 29, column["axis"], _SMALL, style="italic", color="0.4")
+                middle = x + column["x"] + column["width"] / 2
+                text(middle, y + 29, column["axis"], _SMALL, style="italic", color=soft(ax))
                 for mark in column["badges"]:
-                    colour = COLOURS[mark["family"] % len(COLOURS)]
-                    box(x + mark["x"] + 1, y + mark["y"] + 1, 15, 15, facecolor=colour, edgecolor="none")
-                    text(x + mark["x"] + 8.5, y + mark["y"] + 8.5, str(mark["family"] + 1), _SMALL, color="white")
+                    shade, number = colour(mark["family"], ax), str(mark["family"] + 1)
+                    box(x + mark["x"] + 1, y + mark["y"] + 1, 15, 15, facecolor=shade, edgecolor="none")
+                    text(x + mark["x"] + 8.5, y + mark["y"] + 8.5, number, _SMALL, color=words_on(shade))
     return ax
 
 
 def orbit(model: Mapping[str, Any], ax: Any) -> Any:
     """Measures along the orbit over their values at the parameters: solid in the full ball, dashed on the quotient."""
     found = model["along"]
-    names = list(dict.fromkeys(row["name"] for row in found["rows"]))
-    for row in found["rows"]:
-        with drawn(ax, "report.plot('orbit')") as (ax, look):
-            values = np.asarray(row["values"], float)
-            n = names.index(row["name"])
-            look |= {"color": COLOURS[n % len(COLOURS)], "marker": _MARKS[n % len(_MARKS)]}
-            line = "--" if row["ball"] == "quotient" else "-"
-            label = row["name"].removeprefix("length of the ") if row["ball"] != "quotient" else None
-            ax.semilogy(found["stretches"], values / values[0], line, label=label, **look)
-            ax.set_xlabel("distance moved along the orbit")
-            ax.set_ylabel("value / value at the parameters")
-    return ax
+    rows = [(row["name"], row["ball"], row["values"]) for row in found["rows"]]
+    return ratios(found["stretches"], rows, ax, "report.plot('orbit')")
 
 
 def plane(model: Mapping[str, Any], ax: Any) -> Any:
     """The loss on a plane along and across the orbit, by level."""
     found = model["points"][0]["slice"]
-    with drawn(ax, "report.plot('plane')") as (ax, _):
-        steps, losses = np.asarray(found["steps"]), np.asarray(found["losses"], float).T
-        ax.contourf(steps, steps, losses, 12, cmap="Blues", alpha=0.6)
-        ax.contour(steps, steps, losses, 12, colors="0.25", linewidths=0.5)
-        ax.plot(0, 0, "o", color=COLOURS[1])
-        ax.set(xlabel="along the orbit", ylabel="across the orbit", aspect="equal")
+    labels, steps = ("along the orbit", "across the orbit"), found["steps"]
+    ax = level_sets(steps, steps, found["losses"], ax, "report.plot('plane')", labels=labels, straight=True)
+    ax.set_aspect("equal")
     return ax
 
 

@@ -174,7 +174,7 @@ def report(
         wish = settled(Wish(loss, space, batch, microbatch, radii, steps, k, key, stretch, tell), params)
         pairs = list(zip(names, (params, other)[: 1 if other is None else 2], strict=False))
         model["points"] = [{"name": name} | measured(wish, point) for name, point in pairs]
-        if space is not None and space.families:
+        if space is not None and space.fiber_dim:
             model["along"] = along(wish, params) | {"of": names[0]}
         if other is not None:
             model["between"] = between(wish, params, other) | {"of": list(names[:2])}

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from quotax.checks import finite_params
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.presenting.drawing import QUIET, drawn
+from quotax.presenting.drawing import QUIET, drawn, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.objective import Loss
@@ -66,6 +66,8 @@ class Barrier(Result):
             ax.plot([0, 1], self.losses[[0, -1]], "--", color=QUIET, linewidth=0.8, zorder=0)
             ax.set_xlabel("from one network to the other")
             ax.set_ylabel("loss")
+            if not np.isfinite(self.losses).any():
+                says(ax, "the loss is no number anywhere")
         return ax
 
 

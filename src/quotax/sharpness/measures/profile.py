@@ -10,7 +10,7 @@ import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn
+from quotax.presenting.drawing import drawn, few_decades, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.measures.worst_case import Rising
 from quotax.sharpness.problem.arguments import check_radius
@@ -68,6 +68,10 @@ class Profile(Result):
             ax.loglog(self.radii, self.values, label=label, **look)
             ax.set_xlabel("radius")
             ax.set_ylabel("largest rise of the loss")
+            few_decades(ax, "x")
+            few_decades(ax)
+            if not np.any(self.values > 0):
+                says(ax, "no rise is a positive number")
         return ax
 
     def _below(self) -> list[str]:

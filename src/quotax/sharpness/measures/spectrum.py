@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn
+from quotax.presenting.drawing import drawn, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
@@ -108,8 +108,13 @@ class Spectrum(Result):
                 ax.spines["left"].set_visible(False)
             else:
                 known = np.concatenate([ends, self.density.nodes])
+                known = known[np.isfinite(known)]
+                if not known.size:
+                    says(ax, f"no eigenvalue is a number ({self.status})")
+                    return ax
                 beside = np.ptp(ax.get_xlim()) / _ROOM if ax.lines else 0.0  # one width for all curves
-                spread = width or max(np.ptp(known) / 100, beside / 100, np.finfo(float).tiny)
+                # one eigenvalue alone is as wide as a hundredth of its size
+                spread = width or max(np.ptp(known), beside, 1e-3 * np.max(np.abs(known))) / 100 or 0.01
                 grid = np.linspace(known.min() - 6 * spread, known.max() + 6 * spread, 1000)
                 curve = self.dim * self.density.smooth(grid, spread)
                 before = ax.get_ylim() if ax.get_yscale() == "log" else (np.inf, 0.0)
@@ -118,6 +123,8 @@ class Spectrum(Result):
                 # a single eigenvalue is forty times as high as the floor
                 ax.set_ylim(min(0.01 / spread, before[0]), max(3 * curve.max(), before[1]))
                 ax.set_ylabel("eigenvalues per unit")
+            if not np.isfinite(ends).any():
+                says(ax, f"no eigenvalue at the ends is a number ({self.status})")
             look |= {"marker": "|", "gid": "ends" if self.density is not None else "curve"}
             ax.plot(ends, np.full_like(ends, row), linestyle="", transform=ax.get_xaxis_transform(), **look)
             ax.set_xlabel("eigenvalue of the Hessian")

@@ -1,7 +1,7 @@
 """The loss and its derivatives at flat displacements of the parameters: the programs that depend on a loss.
 
-There are three, each compiled when it is first asked for and kept as long as the loss lives: value and gradient, the
-value alone, the product of the Hessian with a vector. Each holds the loss once.
+There are four, each compiled when it is first asked for and kept as long as the loss lives: value and gradient, the
+value alone, the product of the Hessian with a vector, the value at a share of a tree. Each holds the loss once.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Objective:
         places = None if mesh is None else NamedSharding(mesh, PartitionSpec())
         compiled = lambda program, **how: jax.jit(program, out_shardings=places, **how)
         self.value = compiled(self._value)
+        self.displaced = compiled(self._displaced)
         self.value_and_gradient = compiled(self._value_and_gradient)
         self.along = compiled(self._along)
         self.hessian_vector = compiled(self._hessian_vector)
@@ -84,6 +85,11 @@ class Objective:
         flat = layout(params)
         moved = jax.tree.map(jnp.add, params, flat.nested(delta))
         return jnp.asarray(self._mean(lambda loss, p: loss(p), moved, batch)).astype(flat.dtype)
+
+    def _displaced(self, params: Tree, batch: Any, step: Tree, share: jax.Array) -> jax.Array:
+        """The value at `params + share * step`, a tree that lies where the parameters do: nothing is made flat."""
+        moved = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * b.astype(a.dtype), params, step)
+        return jnp.asarray(self._mean(lambda loss, p: loss(p), moved, batch))
 
     def _value_and_gradient(self, params: Tree, batch: Any, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
         flat = layout(params)

@@ -12,6 +12,7 @@ import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
+from quotax.presenting.drawing import counted, drawn, says
 from quotax.sharpness.problem.arguments import key_of
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Tree, layout
@@ -49,6 +50,28 @@ class Spread(Result):
         """One readable line."""
         low, high = float(self.values.min()), float(self.values.max())
         return f"{self.values.size} representatives: {low:.6g} to {high:.6g}, relative spread {self.relative:.1e}"
+
+    def plot(self, ax: Any = None, *, label: str | None = None) -> Any:
+        """The values at the representatives, in ascending order.
+
+        Several share axes: `quot.spread.plot(full.spread.plot(label="full"), label="quotient")`. For values along one
+        curve in the orbit there is `quotax.orbit_drift`.
+        """
+        with drawn(ax, "spread.plot()") as (ax, look):
+            ax.plot(np.arange(1, self.values.size + 1), np.sort(self.values), label=label, **look)
+            counted(ax)
+            ax.set_xlabel("representative of the orbit, by value")
+            ax.set_ylabel("value")
+            if not np.isfinite(self.values).any():
+                says(ax, "no value is a number")
+            elif len([line for line in ax.lines if line.get_gid() == "curve"]) == 1:
+                # a spread of rounding is none
+                centre, half = float(np.nanmean(self.values)), float(np.ptp(self.values[np.isfinite(self.values)])) / 2
+                half = max(half, 0.05 * abs(centre), np.finfo(float).tiny)
+                ax.set_ylim(centre - 1.2 * half, centre + 1.2 * half)
+            else:
+                ax.autoscale(axis="y")
+        return ax
 
 
 def spread(request: Measurement, params: Tree, measure: Callable[[Tree], float]) -> Spread:

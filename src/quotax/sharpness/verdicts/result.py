@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from quotax.presenting import Result
+from quotax.presenting.drawing import counted, drawn, says
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.invariance import Spread
 
@@ -75,6 +76,22 @@ class Sharpness(Result):
         if self.kink:
             lines.append("kinks: the loss bends at points, not smoothly; its Hessian does not describe this ball")
         return "\n".join([*lines, *standing(self.invariant, self.reason, self.spread)])
+
+    def plot(self, ax: Any = None, *, label: str | None = None) -> Any:
+        """The largest rise found, by gradients spent; `.spread` has a picture of its own.
+
+        Several searches share axes: `quot.plot(full.plot(label="full"), label="quotient")`.
+        """
+        with drawn(ax, "sharpness.plot()") as (ax, look):
+            often = max(self.history.size // 8, 1)
+            spent = np.arange(self.history.size)
+            ax.plot(spent, self.history, drawstyle="steps-post", label=label, markevery=often, **look)
+            counted(ax)
+            ax.set_xlabel("gradients spent")
+            ax.set_ylabel("largest rise found")
+            if not np.isfinite(self.history).any():
+                says(ax, self.status)
+        return ax
 
 
 def standing(invariant: bool | None, reason: str, spread: Spread | None = None) -> list[str]:
