@@ -100,6 +100,7 @@ def compared(split):
         "sizes": sizes,
         "kept": kept,
         "coordinates": 8 * space.algebra_dim,
+        "programs are read": bool(jax.config.jax_compilation_cache_dir) and jax.config.jax_enable_compilation_cache,
     }
 
 
