@@ -106,6 +106,8 @@ if TYPE_CHECKING:
         orbit_volume,
     )
     from quotax.pipeline import (
+        Counterparts,
+        counterparts,
         coverage,
         derive,
         load,
@@ -172,7 +174,7 @@ _NAMES = {
     "landscape": "Degeneracy LangevinRun LaplaceEvidence LearningBound LearningCoefficient LossPath MinimaPaths "
     "OrbitVolume deep_linear_learning_coefficient degeneracy langevin laplace_evidence learning_coefficient_bound "
     "minima_paths orbit_volume",
-    "pipeline": "coverage derive load load_symmetries quotient save "
+    "pipeline": "Counterparts counterparts coverage derive load load_symmetries quotient save "
     "verify verify_equivariance verify_field verify_invariant verify_metric",
     "report": "Report report",
     "sharpness": "average_sharpness barrier compare gradient_norm horizontal loss_slice orbit_drift profile sam "
@@ -200,6 +202,7 @@ __all__ = [
     "ComplexityTable",
     "ComplexScaling",
     "ConvergenceError",
+    "Counterparts",
     "Degeneracy",
     "Diagonal",
     "DiscretisationError",
@@ -264,6 +267,7 @@ __all__ = [
     "compare",
     "complexity_measures",
     "complexity_table",
+    "counterparts",
     "coverage",
     "deep_linear_learning_coefficient",
     "degeneracy",

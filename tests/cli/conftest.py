@@ -35,6 +35,10 @@ def alone(params):
 def lost(params, batch):
     return batch["nothing"]
 
+@qx.architecture(params={"into": "n m", "a": "n", "out": "k n"}, inputs={"z": "m"})
+def same(p, z):
+    return jnp.dot(p["out"], jnp.maximum(z @ p["into"].T + p["a"], 0))
+
 @qx.architecture(params={"W1": "h x", "b1": "h", "W2": "y h"}, inputs={"x": "x"})
 def smooth(p, x):
     return p["W2"] @ jax.nn.softplus(p["W1"] @ x + p["b1"])

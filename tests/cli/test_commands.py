@@ -209,12 +209,14 @@ def test_report_writes_a_page_and_shows_its_numbers(quotax, quotax_json, folder,
     np.testing.assert_array_equal(settings["other"]["W1"], arrays_of(folder / "b.npz")["W1"])
     page = (folder / "pair.html").read_text()
     assert json.loads(page.split('id="report">')[1].split("</script>")[0]) == data
-    code, out, err = quotax("report net.py:small net.py:mlp h=3 x=2 y=2 --output two.html --found found.json")
-    assert (code, len(asked)) == (0, 2)
-    assert "report of net.py:small and net.py:mlp" in out
+    code, out, err = quotax("report net.py:small net.py:same n=3 m=2 k=2 --output two.html --found found.json")
+    assert (code, len(asked)) == (0, 1)  # one function with other names: two networks of the first
+    assert "report of net.py:small and net.py:same" in out
     assert "note: no --data: random inputs and targets, to try things out" in err
-    assert asked[1][1]["notes"][0] == "Inputs and targets are random: its losses say nothing of a task."
-    assert [settings["other"] for _, settings in asked] == [None, None]
+    settings = asked[0][1]
+    assert settings["notes"][0] == "Inputs and targets are random: its losses say nothing of a task."
+    assert settings["counterparts"].names == {"W1": "into", "b1": "a", "W2": "out"}
+    assert (settings["names"], set(settings["other"])) == (("net.py:small", "net.py:same"), {"W1", "b1", "W2"})
 
 
 def _outputs(folder, weights):

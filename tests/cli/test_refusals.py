@@ -24,7 +24,8 @@ def saved(folder, **arrays):
         ("derive mlp/rellu", "model 'mlp/rellu': no such entry; the nearest are 'mlp/relu'"),
         (
             "derive net.py",
-            "needs the name of a model in it: net.py:mlp or net.py:reader or net.py:small or net.py:smooth",
+            "needs the name of a model in it: net.py:mlp or net.py:reader or net.py:small or net.py:same or "
+            "net.py:smooth",
         ),
         ("derive net.py:mpl", "has no 'mpl' (is 'mlp' meant?)"),
         ("derive none.toml", "there is no file 'none.toml' in "),

@@ -21,12 +21,13 @@ SIZES = {"d": 64, "head": 8, "k": 2, "f": 40, "r": 4, "t": 3}
 
 
 @qx.architecture(
-    params={"Q": "head k d", "K": "head k d", "W1": "f d", "b": "f", "W2": "d f", "T": "r d"}, inputs={"x": "t d"}
+    params={"Q": "head k d", "K": "head k d", "W1": "f d", "b": "f", "W2": "d f", "T": "r d", "U": "r d"},
+    inputs={"x": "t d"},
 )
 def model(p, x):
     scores = jnp.einsum("hkd,td,hke,se->hts", p["Q"], x, p["K"], x)
     units = jax.nn.relu(x @ p["W1"].T + p["b"]) @ p["W2"].T
-    return jnp.einsum("hts,sd->td", jnp.tanh(scores), x) + units + x @ p["T"].T @ p["T"]
+    return jnp.einsum("hts,sd->td", jnp.tanh(scores), x) + units + x @ p["T"].T @ p["U"]
 
 
 FAMILIES = [
@@ -36,7 +37,7 @@ FAMILIES = [
         {"Q[head,k,d]": "g[head,k,l] Q[head,l,d]", "K[head,k,d]": "inv(g)[head,l,k] K[head,l,d]"},
     ),
     qx.Symmetry("units", qx.PositiveDiagonal("f"), {"W1": "g @ W1", "b": "g @ b", "W2": "W2 @ inv(g)"}),
-    qx.Symmetry("turn", qx.O("r"), {"T": "g @ T"}),
+    qx.Symmetry("turn", qx.O("r"), {"T": "g @ T", "U": "g @ U"}),
 ]
 
 
@@ -85,7 +86,7 @@ def compared(split):
         found = jax.block_until_ready(run(*shared))
         gaps[name] = gap(found, run(*alone), params)
         if together and name not in ("vertical", "step"):  # a step has those of the loss, whose own they are
-            sent[name] = [(c.kind, c.bytes) for c in qx.collectives(run, *shared)]
+            sent[name] = [(c.kind, c.bytes, c.shapes) for c in qx.collectives(run, *shared)]
     if together:
         measured = [qx.sharpness(loss, p, 0.3, space=space, budget=20).value for p in (there, params)]
         gaps["sharpness"] = abs(measured[0] - measured[1]) / measured[1]
@@ -100,6 +101,7 @@ def compared(split):
         "sizes": sizes,
         "kept": kept,
         "coordinates": 8 * space.algebra_dim,
+        "programs are read": bool(jax.config.jax_compilation_cache_dir) and jax.config.jax_enable_compilation_cache,
     }
 
 

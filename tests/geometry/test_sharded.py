@@ -14,7 +14,9 @@ import pytest
 import quotax as qx
 from quotax.collectives import read
 from quotax.errors import GeometryError
-from quotax.geometry.families.splitting import split_axes
+from quotax.geometry.families.component import components
+from quotax.geometry.families.renaming import skeleton
+from quotax.geometry.families.splitting import places_of, split_axes
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "geometry" / "on_shards.py"
@@ -24,8 +26,7 @@ def start(*arguments, devices):
     environment = os.environ | {
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
-        # one process reads there what the other compiles, and they wait for one another (processors, jaxlib 0.10.2)
-        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
         "PYTHONPATH": str(ROOT / "src"),
     }
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
@@ -44,12 +45,13 @@ def agree(found):
     split = [size for name, size in found["sizes"].items() if name != "b"]
     for name, sent in found["sent"].items():
         assert sent, name
-        for kind, size in sent:
+        for kind, size, shapes in sent:
             # sums and coordinates, of which there are as many as the algebra has, or at most a device's own share of an
             # array; no array is brought together
             share = kind in ("all-to-all", "collective-permute")
             assert size <= (max(split) / found["devices"] if share else 4 * found["coordinates"]), (name, kind, size)
             assert kind != "all-gather" or size < min(split), (name, size)
+            assert shapes.count("f64[4,4]") <= 1, name  # of the two arrays that O(4) turns the sum is sent
 
 
 @pytest.mark.slow
@@ -67,6 +69,7 @@ def test_two_processes_do_the_same():
         port = free.getsockname()[1]
     for found in map(finish, [start(port, process, devices=1) for process in (0, 1)]):
         agree(found)
+        assert not found["programs are read"]  # one would read what the other compiles, and both wait for ever
 
 
 def test_arrays_are_split_where_no_matrix_mixes_them():
@@ -87,12 +90,23 @@ def test_arrays_are_split_where_no_matrix_mixes_them():
     split = lambda devices, own=families: split_axes(own, model.params, net.sizes, devices)
     assert split(8) == {"Q": 2, "F": 1, "W1": 0, "W2": 1, "c": None, "A": 0}
     assert split(7) == dict.fromkeys(split(7))
+    assert summed(families) == {"Q": 2, "F": 2, "W1": 0, "W2": 1}  # fused axes apart
     turned = qx.Symmetry(
         "turned", qx.O("d"), {"F[head*k,d]": "g[d,e] F[head*k,e]", "Q[head,k,d]": "g[d,e] Q[head,k,e]"}
     )
     families += [lower_action(turned.bind(model.params), model.params, net.sizes)]
     assert split(8, families) == {"Q": 0, "F": 0, "W1": 0, "W2": 1, "c": None, "A": 0}
+    assert summed(families) == {"Q": 0, "F": 0, "W1": 0, "W2": 1}
     assert split(16, families)["F"] is None  # sixteen devices would divide the heads' own columns, which are mixed
+
+
+def summed(families):
+    """Where programs take arrays to be split over eight devices, in the numbered names that programs have."""
+    found = {}
+    for part in components(families):
+        bare = skeleton(part)
+        found |= bare.named(places_of(bare.part.families, 8), bare.parameters)
+    return found
 
 
 def test_a_mesh_without_that_axis_is_refused():

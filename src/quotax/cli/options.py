@@ -22,6 +22,15 @@ Size = Annotated[
     tuple[str, ...],
     Parameter(name="--size", help="A size, as in --size h=4; the same as h=4 alone.", show_default=False),
 ]
+Rename = Annotated[
+    tuple[str, ...],
+    Parameter(
+        group=MEASURED,
+        help="Of two models: an array of the second and what the first calls it, as in weight=W1; else found by what "
+        "each array does.",
+        show_default=False,
+    ),
+]
 Plot = Annotated[
     str | None,
     Parameter(help="Draw into this file (.pdf, .svg or .png): quotient over full ball, or the barrier."),

@@ -38,6 +38,7 @@ from quotax.geometry.tree_arguments import checked_tree, elements_by_family
 from quotax.presenting import Result
 from quotax.programs.compiling import beside
 from quotax.programs.draws import normal
+from quotax.programs.processes import share_no_programs
 from quotax.programs.threads import one_thread
 
 
@@ -127,6 +128,7 @@ class QuotientSpace(Result):
         names = tuple(mesh.axis_names) if over is None else (over,) if isinstance(over, str) else tuple(over)
         if unknown := [name for name in names if name not in mesh.axis_names]:
             raise GeometryError(f"`{call}`: the mesh has the axes {', '.join(mesh.axis_names)}, not {unknown[0]!r}.")
+        share_no_programs(mesh.devices.flat)
         devices = math.prod(mesh.shape[name] for name in names)
         axes = split_axes(self.families, self.specs, self.network.sizes, devices)
         placed = {}

@@ -13,6 +13,7 @@ from jax.core import Tracer
 from quotax.errors import GeometryError, ParameterError
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.quotient import SizedModel
+from quotax.programs.processes import share_no_programs_of
 
 
 def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: bool) -> dict[str, Any]:
@@ -24,6 +25,7 @@ def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: 
             raise
         message = str(error).replace("params[", f"{label}[")
         raise ParameterError(message.replace("the parameters are", f"the arrays of {label} are")) from None
+    share_no_programs_of(arrays.values())
     for name, array in arrays.items():
         if hasattr(array, "dtype") and not jnp.issubdtype(array.dtype, jnp.floating):
             raise ParameterError(f"`{call}`: {label}[{name!r}] is {array.dtype}; make it real and floating-point.")

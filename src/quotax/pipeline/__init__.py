@@ -1,5 +1,6 @@
 """The only place that wires stages together: declared models and symmetries in, certified geometry and numbers out."""
 
+from quotax.pipeline.counterparts import Counterparts, counterparts
 from quotax.pipeline.deriving import derive
 from quotax.pipeline.dividing import quotient
 from quotax.pipeline.files import load, load_symmetries, save
@@ -13,6 +14,8 @@ from quotax.pipeline.verifying import (
 )
 
 __all__ = [
+    "Counterparts",
+    "counterparts",
     "coverage",
     "derive",
     "load",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quotax.cli.arrays import bare
 from quotax.cli.asked import Asked, asked, sizes_of
 from quotax.cli.misuse import Misuse
 from quotax.cli.terminal import Showing
@@ -40,6 +41,29 @@ def _titles(names: Sequence[str], files: Sequence[str | None]) -> list[str]:
     if len(set(short)) < len(short):
         short = [file or name for name, file in zip(names, files, strict=True)]
     return [title if short.count(title) == 1 else f"{title} ({n})" for n, title in enumerate(short, 1)]
+
+
+def renames(words: Sequence[str]) -> dict[str, str]:
+    """Counterparts as they are written: `OTHER=MODEL`."""
+    found: dict[str, str] = {}
+    for word in words:
+        other, equals, name = word.partition("=")
+        if not (other and equals and name):
+            raise Misuse(f"--rename {word}: counterparts are written OTHER=MODEL, as in --rename weight=W1")
+        found[other] = name
+    return found
+
+
+def counterparts_of(networks: Sequence[Any], rename: Sequence[str], show: Showing) -> Any:
+    """Which array of the second network is which of the first."""
+    import quotax as qx
+
+    known = renames(rename)
+    with show.doing("matching the parameters of the two models"):
+        try:
+            return qx.counterparts(*networks, rename=known)
+        except qx.ParameterError as error:
+            raise Misuse(f"--rename: {bare(error).replace('rename= ', 'it ')}") from None
 
 
 def quotient_of(network: Any, found: Any, metric: str, show: Showing) -> Any:

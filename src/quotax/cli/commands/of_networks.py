@@ -15,6 +15,7 @@ from quotax.cli.commands.asked_of_all import (
     check_folder,
     check_plot,
     check_radii,
+    counterparts_of,
     networks_of,
     quotient_of,
 )
@@ -30,6 +31,7 @@ from quotax.cli.options import (
     Metric,
     Model,
     Plot,
+    Rename,
     Size,
     Sizes,
     WeightFiles,
@@ -197,12 +199,15 @@ def compare(
 def align(
     model: Model,
     /,
-    *words: Sizes,
+    *words: Annotated[
+        str, Parameter(name="[OTHER] SIZES", help="The model of --to, if it is another one; sizes, as in h=4 x=3.")
+    ],
     params: Annotated[
         str | None, Parameter(group=MEASURED, help="The weights that are moved along their orbit.")
     ] = None,
     to: Annotated[str | None, Parameter(group=MEASURED, help="The weights that they are brought close to.")] = None,
     out: Annotated[str | None, Parameter(help="Write the moved weights to this file, laid out as --params is.")] = None,
+    rename: Rename = (),
     plot: Plot = None,
     size: Size = (),
     metric: Annotated[Metric, Parameter(group=MEASURED, help="Of the quotient.")] = "invariant",
@@ -226,9 +231,26 @@ def align(
     if out is not None:
         check_folder(out, "--out")
     check_plot(plot, data.data is not None, "without --data, which the barrier is measured on")
-    this = asked(model)
-    network = this.network(sizes_of((*words, *size)))
-    here, there = (weights.read(network, path, show, option=o) for path, o in ((params, "--params"), (to, "--to")))
+    others, given = apart(words)
+    if len(others) > 1:
+        raise Misuse(f"align is of one model or two, and here are {1 + len(others)}: {', '.join((model, *others))}")
+    titles = [model, *others]
+    _, _, _, known, sizes = networks_of(titles, (*given, *size), ())
+    if rename and len(known) < 2:
+        raise Misuse(f"--rename {rename[0]}: it is for two models, and here is one")
+    this = known[model]
+    networks = [
+        each.network({axis: n for axis, n in sizes.items() if axis in each.model.axis_names}) for each in known.values()
+    ]
+    network = networks[0]
+    here = weights.read(network, params, show, option="--params")
+    there = weights.read(networks[-1], to, show, option="--to")
+    if len(known) > 1:
+        matched = counterparts_of(networks, rename, show)
+        if not matched:
+            raise Misuse(f"{model} {others[0]}: {matched.reason}")
+        show.note(matched.reason)
+        there = matched.params(there)
     made = None
     if data.data is not None:
         made = data.measured(network, here, data.batch(network, weights.seed, "align"), show.note)

@@ -10,9 +10,29 @@ from cyclopts import Parameter
 
 from quotax.cli.asked import Asked, apart, sizes_text
 from quotax.cli.commands.application import app
-from quotax.cli.commands.asked_of_all import check_counts, check_folder, check_radii, networks_of, quotient_of
+from quotax.cli.commands.asked_of_all import (
+    check_counts,
+    check_folder,
+    check_radii,
+    counterparts_of,
+    networks_of,
+    quotient_of,
+    renames,
+)
 from quotax.cli.misuse import Misuse
-from quotax.cli.options import DATA, FOUND, MEASURED, SHOWING, WEIGHTS, Data, Finding, Metric, Size, WeightFiles
+from quotax.cli.options import (
+    DATA,
+    FOUND,
+    MEASURED,
+    SHOWING,
+    WEIGHTS,
+    Data,
+    Finding,
+    Metric,
+    Rename,
+    Size,
+    WeightFiles,
+)
 from quotax.cli.terminal import Showing, flag
 
 _FREE = 8
@@ -47,6 +67,7 @@ def report(
     ] = (),
     metric: Annotated[Metric, Parameter(group=MEASURED, help="Of the quotients.")] = "invariant",
     steps: Annotated[int, Parameter(group=MEASURED, help="Gradients that a search may spend, for each start.")] = 20,
+    rename: Rename = (),
     output: Annotated[str, Parameter(help="The page is written to this file.")] = "report.html",
     data: Data = DATA,
     weights: WeightFiles = WEIGHTS,
@@ -55,6 +76,7 @@ def report(
 ) -> int:
     """Write one page about a model, or two: symmetries with proofs, audits, sharpness; of two networks their alignment.
 
+    Two models that are one function with other names are two networks of the first; others stand one after the other.
     Without --data inputs and targets are random, to try things out. The page is one HTML file that needs no network.
     Exits with 1 where something could not be proved or searched, or a loss is not finite.
     """
@@ -72,25 +94,37 @@ def report(
     if len(params) > 2 or (len(names) == 2 and params and len(params) != 2):
         raise Misuse(f"a report is of one network or two, and {len(names)} models with {len(params)} --params are not")
     titles, names, files, known, sizes = networks_of(names, (*given, *size), params)
+    if rename and (renames(rename) and len(known) < 2):
+        raise Misuse(f"--rename {rename[0]}: it is for two models, and here is one")
+    at_hand = {name: _at_hand(this, sizes, data, show) for name, this in known.items()}
+    matched = counterparts_of([at_hand[name][0] for name in known], rename, show) if len(known) > 1 else None
     made = None
     chosen: dict[str, Any] = {"radii": radius} if radius else {}
     for name, this in known.items():
-        mine = [n for n, owner in enumerate(names) if owner == name]
-        network, notes = _at_hand(this, sizes, data, show)
-        points = [weights.read(network, files[n], show, other=n) for n in mine]
-        if None in [files[n] for n in mine] and getattr(network.architecture, "parameters", None) is None:
-            notes.append(f"The parameters of {name} are random: it was not trained.")
+        network, notes = at_hand[name]
+        mine = [*range(len(names))] if matched else [n for n, owner in enumerate(names) if owner == name]
+        points = []
+        for n in mine:
+            own = at_hand[names[n]][0]
+            read = weights.read(own, files[n], show, other=n)
+            points.append(matched.params(read) if matched and names[n] != name else read)
+            if files[n] is None and getattr(own.architecture, "parameters", None) is None:
+                notes.append(f"The parameters of {titles[n]} are random: it was not trained.")
         source = data if data.data is not None else replace(data, data="random:64")
         asked_for = source.measured(network, points[0], source.batch(network, weights.seed, "report"), show.note)
         group = finding.group(this.model, name, show)
         space = quotient_of(network, group, metric, show)
-        with show.doing(f"measuring {name}, {network.num_parameters:,} parameters") as told:
+        title = " and ".join(names) if matched else name
+        with show.doing(f"measuring {title}, {network.num_parameters:,} parameters") as told:
             one = qx.report(
                 group, asked_for.pop("loss"), points[0], space=space, other=points[1] if len(points) > 1 else None,
                 names=tuple(titles[n] for n in mine) if len(mine) > 1 else (titles[mine[0]], "other"),
-                title=name, notes=notes, steps=steps, key=weights.seed, progress=told, **asked_for | chosen,
+                counterparts=matched if made is None else None,
+                title=title, notes=notes, steps=steps, key=weights.seed, progress=told, **asked_for | chosen,
             )  # fmt: skip
         made = one if made is None else made.beside(one)
+        if matched:
+            break
     assert made is not None
     made.save(output)
     show.note(f"the page is {output}")

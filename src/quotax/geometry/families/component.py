@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.labelled import apart
+from quotax.geometry.families.splitting import shared
 from quotax.geometry.families.velocities import Family, covelocities, velocities
 from quotax.geometry.linalg.named import Named, unravel
 
@@ -71,11 +72,12 @@ class Component:
     def _covelocities(self, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> Named:
         total: Named = {}
         read: set[str] = set()
+        split = shared(self.families, arrays)
         for family in self.families:
             if not read.isdisjoint(family.moved):
                 total, arrays, vectors = apart(total, arrays, vectors)
                 read.clear()
-            total[family.name] = covelocities(family, arrays, vectors)
+            total[family.name] = covelocities(family, arrays, vectors, split)
             read.update(family.moved)
         return total
 

@@ -7,7 +7,7 @@ with what comes before and after: most families cost one pass over the parameter
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,10 +74,88 @@ def velocity(term: Term, source: jax.Array | None, xi: jax.Array, sizes: Mapping
     return _times(term.coefficient, contract(operands, term.target_labels, sizes))
 
 
-def covelocity(term: Term, source: jax.Array | None, vector: jax.Array, sizes: Mapping[str, int]) -> jax.Array:
-    """The transpose of `velocity`: what a vector on the target adds to the algebra coordinates' covector."""
+def covelocity(
+    term: Term, source: jax.Array | None, vector: jax.Array, sizes: Mapping[str, int], along: SummedLabel | None = None
+) -> jax.Array:
+    """The transpose of `velocity`: what a vector on the target adds to the algebra coordinates' covector.
+
+    With `along` it is what each part of the sum over that label adds, along an axis in front.
+    """
     operands = ([(source, term.source_labels)] if source is not None else []) + [(vector, term.target_labels)]
-    return _times(term.coefficient, contract(operands, term.element, sizes))
+    return _times(term.coefficient, contract_in_parts(operands, term.element, sizes, along))
+
+
+class SummedLabel(NamedTuple):
+    """The label that a sum runs over, and the number of parts in which it is taken."""
+
+    label: str
+    parts: int
+
+
+class SplitPlaces(NamedTuple):
+    """Over how many devices parameters are split, and for each that is the place of the axis, fused ones apart."""
+
+    devices: int
+    places: Mapping[str, int]
+
+
+def summed_along(term: Term, shared: SplitPlaces | None) -> SummedLabel | None:
+    """The label of a covelocity's sum that runs over devices, if there is one."""
+    if shared is None or term.target not in shared.places:
+        return None
+    label = term.target_labels[shared.places[term.target]]
+    return None if label in term.element or not splits(term, label, shared) else SummedLabel(label, shared.devices)
+
+
+def splits(term: Term, label: str, shared: SplitPlaces) -> bool:
+    """Whether the source of a term, if it has one, is split along this label."""
+    place = shared.places.get(term.source) if term.source is not None else None
+    return term.source is None or (place is not None and term.source_labels[place] == label)
+
+
+_PART = "Z"
+"""The label of the parts; those of terms are small letters."""
+
+
+def contract_in_parts(
+    operands: Sequence[Operand], output: str, sizes: Mapping[str, int], along: SummedLabel | None
+) -> jax.Array:
+    """`contract`, or with `along` the parts of its sum over that label, along an axis in front."""
+    if along is None:
+        return contract(operands, output, sizes)
+    label, parts = along
+    divided = []
+    for array, own in operands:
+        if label in own:
+            place = own.index(label)
+            array = array.reshape(*array.shape[:place], parts, -1, *array.shape[place + 1 :])
+            own = own[:place] + _PART + own[place:]
+        divided.append((array, own))
+    return contract(divided, _PART + output, {**sizes, _PART: parts, label: sizes[label] // parts})
+
+
+class SharedSum:
+    """A sum of products, of which some are given in parts; those are added before the parts are.
+
+    Where arrays are split over devices each part is on a device of its own. Adding parts is then what devices do for
+    themselves, and what they send one another is one array, however many products there are.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self._whole = jnp.zeros(shape, dtype)
+        self._parts: jax.Array | None = None
+
+    def add(self, value: jax.Array | float, along: SummedLabel | None = None) -> None:
+        """One product more, in parts if it was taken along a label."""
+        if along is None:
+            self._whole = self._whole + value
+        else:
+            self._parts = jnp.asarray(value) if self._parts is None else self._parts + value
+
+    @property
+    def total(self) -> jax.Array:
+        """All of it."""
+        return self._whole if self._parts is None else self._whole + jnp.sum(self._parts, 0)
 
 
 def _times(coefficient: float, array: jax.Array) -> jax.Array:

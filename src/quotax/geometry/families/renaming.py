@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quotax.artifacts import ArraySpec
+from quotax.artifacts import ArraySpec, Cut
 from quotax.geometry.families.component import Component
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
@@ -59,18 +59,22 @@ def _interned(part: Component) -> Component:
 
 def _bare(family: Family, families: Mapping[str, str], parameters: Mapping[str, str]) -> Family:
     """A family reduced to what its field is made of, in these names; axes that are not the group's are sizes."""
+    own = {spec.name: spec for spec in family.specs}
+    specs = [own[old] for old in parameters if old in own]
     return Family(
         families[family.name],
         family.group,
         tuple((axis, family.sizes[axis]) for axis in dict.fromkeys(family.group.element_axes)),
-        tuple(
-            ArraySpec(new, tuple((n,) for n in family.splits[old]))
-            for old, new in parameters.items()
-            if old in family.splits
-        ),
+        tuple(_sized(spec, family.sizes, parameters[spec.name]) for spec in specs),
         tuple(parameters[name] for name in family.moved),
         tuple(
             replace(term, target=parameters[term.target], source=term.source and parameters[term.source])
             for term in family.terms or ()
         ),
     )
+
+
+def _sized(spec: ArraySpec, sizes: Mapping[str, int], name: str) -> ArraySpec:
+    """The axes of an array as numbers, and which of them hold several arrays one after another."""
+    axes = tuple(tuple(f if isinstance(f, int) else sizes[f] for f in axis) for axis in spec.axes)
+    return ArraySpec(name, axes, cuts=tuple(Cut(cut.axis, (), 0, stacked=cut.stacked) for cut in spec.cuts))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.families.labelled import covelocity, label_sizes, velocity
+from quotax.geometry.families.labelled import SharedSum, SplitPlaces, covelocity, label_sizes, summed_along, velocity
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Family
 
@@ -24,19 +24,25 @@ def velocities(family: Family, arrays: Mapping[str, jax.Array], xi: jax.Array) -
     return {name: value.reshape(arrays[name].shape) for name, value in total.items()}
 
 
-def covelocities(family: Family, arrays: Mapping[str, jax.Array], vectors: Mapping[str, jax.Array]) -> jax.Array:
+def covelocities(
+    family: Family,
+    arrays: Mapping[str, jax.Array],
+    vectors: Mapping[str, jax.Array],
+    shared: SplitPlaces | None = None,
+) -> jax.Array:
     """The transpose of `velocities`, as a covector on arrays of the algebra's shape."""
     shape = family.group.shape(family.sizes)
     dtype = jnp.result_type(*arrays.values())
     if family.terms is None:
         transpose = jax.linear_transpose(lambda xi: family.field(arrays, xi), jax.ShapeDtypeStruct(shape, dtype))
         return transpose({name: vectors[name] for name in family.moved})[0]
-    total = jnp.zeros(shape, dtype)
+    found = SharedSum(shape, dtype)
     for term in family.terms:
         sizes = label_sizes(term, shape, family.splits)
         vector = vectors[term.target].reshape(family.splits[term.target])
-        total = total + covelocity(term, split(family, arrays, term.source), vector, sizes)
-    return total
+        along = summed_along(term, shared)
+        found.add(covelocity(term, split(family, arrays, term.source), vector, sizes, along), along)
+    return found.total
 
 
 def split(family: Family, arrays: Mapping[str, jax.Array], name: str | None) -> jax.Array | None:

@@ -17,7 +17,20 @@ import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.component import Component
-from quotax.geometry.families.labelled import Operand, apart, contract, covelocity, label_sizes, velocity
+from quotax.geometry.families.labelled import (
+    Operand,
+    SharedSum,
+    SplitPlaces,
+    SummedLabel,
+    apart,
+    contract,
+    contract_in_parts,
+    covelocity,
+    label_sizes,
+    summed_along,
+    velocity,
+)
+from quotax.geometry.families.splitting import shared
 from quotax.geometry.families.velocities import Family, split
 from quotax.geometry.linalg.named import Named
 from quotax.symmetry import Term
@@ -161,7 +174,7 @@ def data(part: Component, arrays: Mapping[str, jax.Array]) -> Data:
 
 def _tensor(part: Component, piece: Piece, arrays: Mapping[str, jax.Array]) -> jax.Array:
     families = part.families[piece.row], part.families[piece.column]
-    total = jnp.zeros((), jnp.result_type(*arrays.values()))
+    found, split_over = SharedSum((), jnp.result_type(*arrays.values())), shared(part.families, arrays)
     for product in piece.products:
         operands: list[Operand] = []
         for family, term, labels in (
@@ -171,9 +184,24 @@ def _tensor(part: Component, piece: Piece, arrays: Mapping[str, jax.Array]) -> j
             source = split(family, arrays, term.source)
             if source is not None:
                 operands.append((source, labels))
-        value = contract(operands, piece.tensor_labels, _sizes(operands)) if operands else 1
-        total = total + product.factor * value
-    return total
+        along = _summed_along(piece, product, split_over)
+        value = contract_in_parts(operands, piece.tensor_labels, _sizes(operands), along) if operands else 1
+        found.add(product.factor * value, along)
+    return found.total
+
+
+def _summed_along(piece: Piece, product: Product, split_over: SplitPlaces | None) -> SummedLabel | None:
+    """The label of a tensor's sum that runs over devices: both sources are split along it."""
+    if split_over is None or None in (product.row.source, product.column.source):
+        return None
+    places = [split_over.places.get(str(term.source)) for term in (product.row, product.column)]
+    if None in places:
+        return None
+    labels = {
+        own[int(place or 0)] for own, place in zip((product.row_source, product.column_source), places, strict=True)
+    }
+    label = labels.pop()
+    return None if labels or label in piece.tensor_labels else SummedLabel(label, split_over.devices)
 
 
 def _sizes(operands: list[Operand]) -> dict[str, int]:
@@ -194,44 +222,45 @@ def apply(
     names = [family.name for family in part.families]
     wanted = {names[i] for i in (range(len(names)) if rows is None else rows)}
     dtype = jnp.result_type(*elements.values())
-    total = {f.name: jnp.zeros(f.group.shape(f.sizes), dtype) for f in part.families if f.name in wanted}
+    sums = {f.name: SharedSum(f.group.shape(f.sizes), dtype) for f in part.families if f.name in wanted}
+    split_over = shared(part.families, arrays)
 
     def add(row: str, column: str, piece: Piece, tensor: jax.Array | None, transposed: bool) -> None:
-        if row in wanted and column in elements:
-            total[row] = total[row] + _multiply(part, piece, tensor, arrays, elements[column], transposed)
+        if row not in wanted or column not in elements:
+            return
+        if tensor is not None:
+            labels = (piece.row_labels, piece.column_labels)[:: -1 if transposed else 1]
+            operands = [(tensor, piece.tensor_labels), (elements[column], labels[1])]
+            sums[row].add(contract(operands, labels[0], piece.sizes))
+        else:
+            _add_moved(part, piece, arrays, elements[column], transposed, split_over, sums[row])
 
     for piece, tensor in zip(found, held, strict=True):
         row, column = names[piece.row], names[piece.column]
         add(row, column, piece, tensor, transposed=False)
         if piece.row != piece.column:
             add(column, row, piece, tensor, transposed=True)
-    return part.project(total)
+    return part.project({name: total.total for name, total in sums.items()})
 
 
-def _multiply(
+def _add_moved(
     part: Component,
     piece: Piece,
-    tensor: jax.Array | None,
     arrays: Mapping[str, jax.Array],
     element: jax.Array,
     transposed: bool,
-) -> jax.Array:
-    if tensor is not None:
-        labels = (piece.row_labels, piece.column_labels)[:: -1 if transposed else 1]
-        return contract([(tensor, piece.tensor_labels), (element, labels[1])], labels[0], piece.sizes)
+    split_over: SplitPlaces | None,
+    total: SharedSum,
+) -> None:
+    """A piece that has no tensor: the parameters' velocities along the element, and their covelocities."""
     families = (part.families[piece.row], part.families[piece.column])[:: -1 if transposed else 1]
-    total = jnp.zeros(families[0].group.shape(families[0].sizes), element.dtype)
     for product in piece.products:
         row, column = (product.row, product.column)[:: -1 if transposed else 1]
         sizes = label_sizes(column, element.shape, families[1].splits)
         moved = velocity(column, split(families[1], arrays, column.source), element, sizes)
-        total = total + _one_term(families[0], row, arrays, moved)
-    return total
-
-
-def _one_term(family: Family, term: Term, arrays: Mapping[str, jax.Array], moved: jax.Array) -> jax.Array:
-    sizes = label_sizes(term, family.group.shape(family.sizes), family.splits)
-    return covelocity(term, split(family, arrays, term.source), moved, sizes)
+        sizes = label_sizes(row, families[0].group.shape(families[0].sizes), families[0].splits)
+        along = summed_along(row, split_over)
+        total.add(covelocity(row, split(families[0], arrays, row.source), moved, sizes, along), along)
 
 
 def matrix(part: Component, held: Data, arrays: Mapping[str, jax.Array]) -> jax.Array:

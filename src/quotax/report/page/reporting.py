@@ -109,6 +109,7 @@ def report(
     space: qx.QuotientSpace | None = None,
     other: Any = None,
     names: Sequence[str] = ("network", "other"),
+    counterparts: qx.Counterparts | None = None,
     batch: Any = None,
     microbatch: int | None = None,
     radii: Iterable[float] = RADII,
@@ -129,6 +130,8 @@ def report(
         space: the quotient by `found`; without it only the full ball is measured.
         other: parameters of a second network, which is aligned to the first.
         names: what the two are called.
+        counterparts: what `qx.counterparts` found of the network and of one of another model; where arrays were not
+            matched, why not.
         batch: a pytree whose leaves share their leading axis.
         microbatch: examples in memory at once.
         radii: of the balls.
@@ -178,6 +181,8 @@ def report(
             model["along"] = along(wish, params) | {"of": names[0]}
         if other is not None:
             model["between"] = between(wish, params, other) | {"of": list(names[:2])}
+    if counterparts is not None:
+        model["counterparts"] = counterparts.to_dict()
     made = _made(params) | {"steps": steps, "metric": None if space is None else space.metric_name}
     return Report(title or model["name"], (plain(model),), made, tuple(notes))
 

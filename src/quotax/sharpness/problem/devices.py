@@ -9,6 +9,7 @@ import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from quotax.errors import SharpnessError
+from quotax.programs.processes import share_no_programs
 
 RESTARTS = "restarts"
 """The mesh axis, if it has one of this name, over which searches that run at the same time are spread."""
@@ -36,6 +37,7 @@ def check_mesh(call: str, mesh: Any, batch: Any, microbatch: int | None) -> Mesh
                 f"`{call}` needs {name} to be a multiple of the {shards} devices that share it, and it has {count} "
                 f"examples; {count - count % shards} would do."
             )
+    share_no_programs(mesh.devices.flat)
     return mesh
 
 
