@@ -1,4 +1,4 @@
-"""SummedLabel which axis each parameter is split over devices, so that families move it where it lies.
+"""Along which axis each parameter is split over devices, so that families move it where it lies.
 
 A matrix group mixes the indices of its axis: an array that is split along that axis has to be exchanged before it
 is moved or projected. Along every other axis moving it is local, and what a Gram matrix or a covector sums over that
