@@ -1,19 +1,15 @@
-"""Whether a measure is a function on the quotient: what is proved, what is refuted, and what random elements show."""
+"""Whether a measure is a function on the quotient: what is proved, what is refuted, and what random steps show."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.errors import SharpnessError
-from quotax.presenting import Result
-from quotax.sharpness.problem.arguments import random_key
-from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.setting import Setting
 from quotax.sharpness.problem.vectors import Tree, layout
 
 # Lengths that differ by more than this many square roots of the rounding unit differ.
@@ -28,43 +24,6 @@ class Verdict(NamedTuple):
 
     invariant: bool | None
     reason: str
-
-
-@dataclass(frozen=True, repr=False)
-class Spread(Result):
-    """A measure at random representatives of one orbit, `space.act(params, space.random_element(key, scale))`.
-
-    Attributes:
-        values: what it is there.
-        relative: the largest minus the smallest, over the largest absolute value. Zero for a function on the quotient,
-            up to rounding, and up to the search or the sampling that the measure itself is made with.
-        scale: of the random elements.
-    """
-
-    values: np.ndarray
-    relative: float
-    scale: float
-
-    def __str__(self) -> str:
-        """One readable line."""
-        low, high = float(self.values.min()), float(self.values.max())
-        return f"{self.values.size} representatives: {low:.6g} to {high:.6g}, relative spread {self.relative:.1e}"
-
-
-def spread(request: Measurement, params: Tree, measure: Callable[[Tree], float]) -> Spread:
-    """The measure at as many random representatives as are asked for."""
-    call, count, scale = request.call, request.representatives, request.spread_scale
-    space: Any = request.space
-    if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
-        raise SharpnessError(
-            f"`{call}` needs space= with `act` and `random_element` for representatives={count}, got "
-            f"{type(space).__name__}; to measure the full ball along the orbits of a space, pass ball='full' with it."
-        )
-    keys = jax.random.split(random_key(call, request.key), count)
-    values = np.asarray([measure(space.act(params, space.random_element(k, scale=scale))) for k in keys])
-    largest = float(np.max(np.abs(values)))
-    relative = float(values.max() - values.min()) / largest if largest > 0 else 0.0
-    return Spread(values, relative, scale)
 
 
 def verdict(setting: Setting) -> Verdict:
@@ -118,6 +77,14 @@ def sampled(setting: Setting) -> Verdict:
         return Verdict(True, known.reason + "; the samples of a key are the same at every representative")
     why = f"estimates at other representatives agree to sampling error ({setting.unsteady})"
     return Verdict(True, f"{known.reason}; {why}")
+
+
+def searched(setting: Setting) -> Verdict:
+    """The verdict on a largest rise, which was searched for: whether a search starts alike at every representative."""
+    known = verdict(setting)
+    if known.invariant is not True or setting.point is None or setting.steady:
+        return known
+    return Verdict(True, f"{known.reason}; a search there may end at another local maximum ({setting.unsteady})")
 
 
 def _tolerance(setting: Setting) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from quotax.presenting import Result
+from quotax.sharpness.verdicts.along_orbit import Spread
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
-from quotax.sharpness.verdicts.invariance import Spread
 
 
 @dataclass(frozen=True, repr=False)
