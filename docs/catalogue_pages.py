@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import textwrap
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from quotax import catalogue
@@ -13,6 +15,21 @@ from quotax import catalogue
 SAID = """One section for each entry. *Families* and *orbit* are what theory says, *flat* is the corank of a float64
 Jacobian of all outputs; `tests/test_catalogue.py` derives the entry, compares all three, and sees that every family is
 proved. `quotax list --facts {name}` does so now."""
+
+MEASURED = """## At a realistic size
+
+Each network of a realistic size, in float32, is divided by what was derived of it in the invariant metric, and measured
+at two points of an orbit (`quotax list --measured NAME`). *Left*: how much of a random vector's horizontal part is
+vertical. *Changed*: how much the outputs change along the orbit, of the largest one. *Quotient*, *Euclidean*: sharpness
+at radius 0.05 in the horizontal ball and in the full one, at both points. CPU seconds are those of a process from its
+start, on a machine with two cores; `python tests/benchmarks/realistic_sizes.py NAMES --record` walks entries again.
+"""
+HEAD = "parameters", "left", "changed", "quotient", "Euclidean", "CPU s", "MiB"
+
+
+def recorded() -> dict[str, Any]:
+    """What was measured of entries at their realistic sizes, by name: one file, so that pages need no measuring."""
+    return json.loads((Path(__file__).parent / "measured.json").read_text())
 
 
 def pages() -> dict[str, dict[str, str]]:
@@ -31,10 +48,23 @@ def overview() -> str:
         for name in names:
             entry = catalogue.load(name)
             groups = (f"`{fact.group}`" for fact in (*entry.families, *entry.discrete))
-            link = f"[{name}](catalogue/{name.partition('/')[0]}.md#{_anchor(name)})"
-            rows.append((link, ", ".join(groups), f"`{entry.orbit}`"))
+            rows.append((_link(name), ", ".join(groups), f"`{entry.orbit}`"))
         parts += [f"## {room}\n", _table(("entry", "groups", "orbit"), rows)]
-    return "\n".join(parts)
+    known = recorded()
+    rows = [(_link(name), *_measured(known[name])) for name in catalogue.names() if name in known]
+    return "\n".join([*parts, MEASURED, _table(("entry", *HEAD), rows)])
+
+
+def _measured(row: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of a row that was recorded."""
+    pair = lambda what: " and ".join(f"{value:.4g}" for value in row[what])
+    own = pair("quotient") + (f" ({row['remark']})" if row["remark"] else "")
+    small = f"{row['left']:.0e}", f"{row['changed']:.0e}"
+    return f"{row['parameters']:,}", *small, own, pair("full"), str(row["cpu"]), str(row["mib"])
+
+
+def _link(name: str) -> str:
+    return f"[{name}](catalogue/{name.partition('/')[0]}.md#{_anchor(name)})"
 
 
 def _rooms() -> list[tuple[str, list[str]]]:
@@ -90,6 +120,10 @@ def _section(name: str) -> str:
         count = model.at(**sizes).num_parameters
         rows.append((", ".join(f"{a}={n}" for a, n in sizes.items()), count, flat, orbit, flat - orbit))
     parts.append(_table(("audit at", "parameters", "flat", "orbit", "surplus"), rows))
+    row = recorded().get(name)
+    if row is not None:
+        at = ", ".join(f"{a}={n}" for a, n in entry.realistic.items())
+        parts.append(f"At a realistic size, {at}:\n\n{_table(HEAD, [_measured(row)])}")
     parts += [f"Fields without a finite action: {entry.fields}.\n"] if entry.fields else []
     parts += [f"Not explained by families: {entry.surplus}.\n"] if entry.surplus else []
     return "\n".join(parts)

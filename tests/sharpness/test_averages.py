@@ -230,7 +230,8 @@ class Bent(Pairs):
     """The same orbits, moved by an action that is not affine in the parameters."""
 
     def act(self, p, g):
-        return {"u": p["u"] + jnp.sin(g["g"] * p["v"]), "v": p["v"]}
+        share = jnp.exp(jnp.sin(g["g"] * p["u"]))
+        return {"u": p["u"] * share, "v": p["v"] / share}
 
 
 def test_linear_balls_need_affine_actions():

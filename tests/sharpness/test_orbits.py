@@ -10,6 +10,9 @@ import pytest
 import quotax as qx
 from benchmarks.digits import SETTINGS, trained
 from geometry.table import CASES, certificates
+from quotax.sharpness.problem.setting import Measurement
+from quotax.sharpness.verdicts.along_orbit import Seen, compared
+from quotax.sharpness.verdicts.invariance import Verdict
 from sharpness.orbits import conditioned
 
 S, PD, GL, T = qx.Symmetry, qx.PositiveDiagonal, qx.GL, qx.Translation
@@ -198,6 +201,39 @@ def test_random_traces_are_the_same_along_an_orbit():
     assert trace.spread.values == pytest.approx(np.full(2, trace.value), rel=1e-8)
     assert trace.standard_error > 1e-3 * trace.value
     assert "the samples of a key are the same" in trace.reason
+
+
+def test_what_differs_along_an_orbit_is_no_function_on_the_quotient():
+    """The largest rise is one, by proof; what a short search from other starts finds of it is not."""
+    space, params = CASES["linear"].space("mix"), CASES["linear"].tree()
+    bumpy = lambda p: jnp.sum(jnp.sin(3 * p["W2"] @ p["W1"]) ** 2)
+    found = qx.sharpness(bumpy, params, 1.0, space=space, budget=6, representatives=2, key=1)
+    assert found.spread is not None
+    assert found.spread.relative > 0.1
+    assert found.invariant is None
+    assert f"this perturbation is worth {found.value:.6g} there, so that the searches ended at diff" in found.reason
+    assert "In exact arithmetic it is one: the mix metric is invariant" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("seen", "error", "invariant", "words"),
+    [
+        ([Seen(1.0, False), Seen(1.0009, False)], 0.0, True, "proved"),
+        ([Seen(1.1, False)], 0.02, True, "proved"),
+        ([Seen(3.0, True), Seen(1.0, False)], 0.0, True, "proved"),
+        ([Seen(1.1, False)], 0.01, None, "at another representative 1.1 was found, and here 1: more than rounding"),
+        ([Seen(1.1, False, 1.0)], 0.0, None, "ended at different local maxima. Take a larger budget="),
+        ([Seen(1.1, False, 1.1)], 0.0, None, "worth 1.1 there: the loss depends on more than"),
+    ],
+)
+def test_a_difference_is_named_by_its_cause(seen, error, invariant, words):
+    request = Measurement("quotax.sharpness", jnp.sum, representatives=len(seen))
+    known, spread = compared(Verdict(True, "proved"), request, 1.0, seen, error)
+    assert known.invariant is invariant
+    assert words in known.reason
+    assert spread.lost == sum(each.lost for each in seen)
+    for other in (Verdict(False, "refuted"), Verdict(None, "not known")):
+        assert compared(other, request, 1.0, seen, error)[0] == other
 
 
 # --- networks trained on digits

@@ -34,7 +34,7 @@ from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.point import Point
 from quotax.geometry.projection.vertical import coordinates, dimensions, factors_at
 from quotax.geometry.quotient import SizedModel
-from quotax.geometry.tree_arguments import checked_tree, elements_by_family
+from quotax.geometry.tree_arguments import checked_tree, elements_by_family, solvable
 from quotax.presenting import Result
 from quotax.programs.compiling import beside
 from quotax.programs.draws import normal
@@ -246,7 +246,7 @@ class QuotientSpace(Result):
     def field(self, params: Any, xi: Mapping[str, Any]) -> Any:
         """The velocity of `params` along algebra elements, one per family name (shapes as group elements)."""
         call = "space.field(params, xi)"
-        arrays = self._arrays(params, call)
+        arrays = self._arrays(params, call, solved=False)
         total = {name: jnp.zeros_like(array) for name, array in arrays.items()}
         for family, element in elements_by_family(self.families, xi, "xi", call):
             if family.dimension:
@@ -260,7 +260,7 @@ class QuotientSpace(Result):
         Numbers that are no element are refused, up to rounding; what is traced cannot be looked at.
         """
         call = "space.act(params, g)"
-        arrays = self._arrays(params, call)
+        arrays = self._arrays(params, call, solved=False)
         for family, element in elements_by_family(self.families, g, "g", call, members=True):
             arrays = family.act(arrays, element)
         return self.network.tree(arrays, params)
@@ -446,7 +446,7 @@ class QuotientSpace(Result):
 
         `W1 W1^T - W2^T W2` for GL, `|row|^2 - |column|^2` for scalings, sums for shifts; nothing for rotations.
         """
-        return charges(self.families, self._arrays(params, "space.conserved(params)"))
+        return charges(self.families, self._arrays(params, "space.conserved(params)", solved=False))
 
     def charge_formulas(self) -> dict[str, Any]:
         """The general entry of every charge, as SymPy expressions."""
@@ -455,7 +455,7 @@ class QuotientSpace(Result):
     def charge_drift(self, params: Any, update: Any) -> dict[str, Drift]:
         """What a finite step `params + update` adds to the charges: first and second order; there is no third."""
         call = "space.charge_drift(params, update)"
-        return drift(self.families, self._arrays(params, call), self._vectors(update, "update", call))
+        return drift(self.families, self._arrays(params, call, solved=False), self._vectors(update, "update", call))
 
     # --- curvature
 
@@ -513,8 +513,9 @@ class QuotientSpace(Result):
 
     # --- checks
 
-    def _arrays(self, params: Any, call: str, label: str = "params") -> Named:
-        return self._taken_apart(self._checked(params, label, call, finite=True))
+    def _arrays(self, params: Any, call: str, label: str = "params", *, solved: bool = True) -> Named:
+        checked = self._checked(params, label, call, finite=True)
+        return self._taken_apart(solvable(checked, label, call) if solved else checked)
 
     def _vectors(self, v: Any, label: str, call: str) -> Named:
         return self._taken_apart(self._checked(v, label, call))

@@ -32,6 +32,17 @@ def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: 
     return arrays
 
 
+def solvable(arrays: Mapping[str, Any], label: str, call: str) -> Mapping[str, Any]:
+    """The arrays, of which none has half precision: no linear system is solved in it."""
+    for name, array in arrays.items():
+        if hasattr(array, "dtype") and jnp.finfo(array.dtype).bits < 32:
+            raise ParameterError(
+                f"`{call}`: {label}[{name!r}] is {array.dtype}, in which no linear system is solved. float32 holds the "
+                "same numbers: jax.tree.map(lambda a: a.astype('float32'), params)."
+            )
+    return arrays
+
+
 def elements_by_family(
     families: Sequence[Family], elements: Mapping[str, Any], label: str, call: str, *, members: bool = False
 ) -> list[tuple[Family, jax.Array]]:

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 EXAMPLES, FREE, RADIUS, SCALE = 8, 8, 0.05, 0.2
 """Inputs that the loss is a mean over, the size of axes that they alone have, the ball, how far the element is."""
 
+SAME = 1e-3
+"""Values that agree to this share are called the same."""
+
 
 @dataclass(frozen=True)
 class Realistic:
     """What was measured at the parameters, and at those that a random element of the group leads to.
 
     `left` is how much of a horizontal vector is vertical, of a random vector's length in the metric; `changed` how much
-    the outputs change along the orbit, of the largest one. Where the metric is not `invariant`, by its certificate, the
-    sharpness at two points of an orbit may differ.
+    the outputs change along the orbit, of the largest one; `invariant` what both sharpnesses say of themselves, and
+    why. Where they differ nevertheless, `carried` is what the first one's perturbation is worth at the second point.
     """
 
     parameters: int
@@ -38,7 +41,9 @@ class Realistic:
     changed: float
     full: tuple[float, float]
     quotient: tuple[float, float]
-    invariant: bool
+    invariant: bool | None
+    reason: str
+    carried: float | None
     seconds: float
 
     def __str__(self) -> str:
@@ -46,9 +51,19 @@ class Realistic:
         full, own = (f"{a:.4g} and {b:.4g}" for a, b in (self.full, self.quotient))
         return (
             f"{self.parameters:,} parameters, vertical left {self.left:.0e}, outputs change by {self.changed:.0e}, "
-            f"sharpness {own} on the orbit{'' if self.invariant else ' (the metric is not invariant)'}, "
-            f"Euclidean {full}, {self.seconds:.0f} s"
+            f"sharpness {own} on the orbit{self.remark and f' ({self.remark})'}, Euclidean {full}, {self.seconds:.0f} s"
         )
+
+    @property
+    def remark(self) -> str:
+        """Why the sharpness at two points of the orbit may differ, or does; empty where nothing is to be said."""
+        if not self.invariant:
+            return f"not {'' if self.invariant is False else 'known to be '}the same: {self.reason}"
+        if self.carried is None:
+            return ""
+        alike = abs(self.carried - self.quotient[0]) <= SAME * self.quotient[0]
+        why = "other local maxima were found" if alike else "rounding lost it"
+        return f"the first perturbation, carried along, is worth {self.carried:.4g}: {why}"
 
 
 def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) -> Realistic:
@@ -60,10 +75,11 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
         space = quotient(net, found, metric="invariant")
     draw = lambda n: net.init(jax.random.key(n), dtype)
     params, direction = jax.tree.map(lambda p, n: p + 0.1 * n, draw(0), draw(1)), _normal(draw(2))
-    moved = space.act(params, space.random_element(jax.random.key(4), scale=SCALE))
-    moved = jax.tree.map(lambda array: array.astype(dtype), moved)
-    inputs = _inputs(entry, net.sizes, dtype)
+    element = space.random_element(jax.random.key(4), scale=SCALE)
+    act = lambda p: jax.tree.map(lambda array: array.astype(dtype), space.act(p, element))
+    moved, inputs = act(params), _inputs(entry, net.sizes, dtype)
 
+    @jax.jit
     def outputs(p: Any) -> list[jax.Array]:
         return jax.tree.leaves(jax.vmap(lambda *x: net(p, *x))(*inputs) if inputs else net(p))
 
@@ -75,14 +91,19 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     horizontal = space.horizontal(params, direction)
     left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
 
-    def both(own: Any) -> tuple[float, float]:
-        rises = [sharpness(loss, p, RADIUS, space=own, progress=lambda line: None).value for p in (params, moved)]
-        return rises[0], rises[1]
-
     changed = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most
-    full, divided = both(None), both(space)
-    invariant, seconds = bool(space.metric_certificate), time.perf_counter() - start
-    return Realistic(net.num_parameters, float(left), changed, full, divided, invariant, seconds)
+    measure = lambda p, own: sharpness(loss, p, RADIUS, space=own, progress=lambda line: None)
+    ends = [measure(p, own) for own in (None, space) for p in (params, moved)]
+    euclidean, there_euclidean, here, there = (end.value for end in ends)
+    said = next((end for end in ends[2:] if not end.invariant), ends[2])
+    carried = None
+    if abs(here - there) > SAME * max(here, there):
+        step = jax.jvp(act, (params,), (ends[2].perturbation,))[1]
+        carried = float(loss(jax.tree.map(jnp.add, moved, step)) - loss(moved))
+    return Realistic(
+        net.num_parameters, float(left), changed, (euclidean, there_euclidean), (here, there), said.invariant,
+        said.reason.partition(". ")[0], carried, time.perf_counter() - start,
+    )  # fmt: skip
 
 
 def _normal(like: Any) -> Any:

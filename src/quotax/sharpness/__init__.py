@@ -22,5 +22,5 @@ from quotax.sharpness.measures.trace import trace as trace
 from quotax.sharpness.measures.worst_case import sharpness as sharpness
 from quotax.sharpness.training import horizontal as horizontal
 from quotax.sharpness.training import sam as sam
-from quotax.sharpness.verdicts.invariance import Spread as Spread
+from quotax.sharpness.verdicts.along_orbit import Spread as Spread
 from quotax.sharpness.verdicts.result import Sharpness as Sharpness

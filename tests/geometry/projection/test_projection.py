@@ -257,6 +257,10 @@ def test_bad_input_is_refused_in_the_words_of_the_call():
         qx.ParameterError, match=r"v\['W1'\] has shape \(3, 4\), but its axes 'h x' at h=4, x=3 give \(4, 3\)"
     ):
         space.horizontal(params, v | {"W1": v["W1"].T})
+    half = params | {"W1": params["W1"].astype(jnp.bfloat16)}
+    with pytest.raises(qx.ParameterError, match=r"params\['W1'\] is bfloat16, in which .* a.astype\('float32'\)"):
+        space.horizontal(half, v)
+    assert space.act(half, {"relu scaling": jnp.ones(4)})["W1"].dtype == params["W1"].dtype
     with pytest.raises(qx.ParameterError, match=r"missing b1"):
         space.horizontal({k: a for k, a in params.items() if k != "b1"}, v)
     with pytest.raises(qx.GeometryError, match="xi names 'other'; the families are relu scaling"):

@@ -18,8 +18,10 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, stacked
+from quotax.sharpness.verdicts.along_orbit import Seen, Spread, compared
+from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.verdicts.invariance import Spread, sampled, spread
+from quotax.sharpness.verdicts.invariance import sampled
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import standing
 
@@ -171,8 +173,9 @@ def average_sharpness(
     known, kept = judged(setting, sampled(setting), rise=drawn.mean, base=drawn.base)
     seen = None
     if representatives:
-        again = lambda other: _sample(settled(request.at(other)), radius, distribution, draws, antithetic).mean
-        seen = spread(request, setting.given, again)
+        own = (settled(request.at(other)) for other, _ in representatives_of(request, setting.given))
+        there = [Seen.of(_sample(each, radius, distribution, draws, antithetic).mean, each) for each in own]
+        known, seen = compared(known, request, drawn.mean, there, drawn.error)
     spent = draws * (2 if antithetic else 1)
     return AverageSharpness(
         drawn.mean, drawn.error, prediction, error, method, spent, n, radius, distribution, status,

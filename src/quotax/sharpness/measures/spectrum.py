@@ -19,8 +19,10 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import stacked
+from quotax.sharpness.verdicts.along_orbit import Seen, Spread, compared
+from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
-from quotax.sharpness.verdicts.invariance import Spread, spread, verdict
+from quotax.sharpness.verdicts.invariance import verdict
 from quotax.sharpness.verdicts.result import standing
 
 CALL = "quotax.spectrum"
@@ -215,16 +217,13 @@ def spectrum(
         status = "converged"  # a basis that spans the space leaves rounding only
     else:
         status = "budget"
+    known, kept = judged(setting, verdict(setting))
     seen = None
     if representatives:
-        one = (0, 1) if which != "bottom" else (1, 0)
-
-        def again(other: Any) -> float:
-            there = settled(request.at(other))
-            return float(_eigenpairs(there, one, basis, tolerance).values[0 if one[0] else -1])
-
-        seen = spread(request, setting.given, again)
-    known, kept = judged(setting, verdict(setting))
+        one, end, first = ((0, 1), -1, len(low)) if which != "bottom" else ((1, 0), 0, 0)
+        own = (settled(request.at(other)) for other, _ in representatives_of(request, setting.given))
+        there = [Seen.of(float(_eigenpairs(each, one, basis, tolerance).values[end]), each) for each in own]
+        known, seen = compared(known, request, float(found.values[end]), there, float(errors[first]))
     trees = lambda which: setting.homes(setting.problem.frame.away(found.vectors(which))) if which else []
     return Spectrum(
         values=found.values[list(high)],

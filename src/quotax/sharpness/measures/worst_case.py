@@ -25,9 +25,11 @@ from quotax.sharpness.search.climbing import RUNNING, STATIONARY
 from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Found, Job, Search, check_state, maximise, outcome
 from quotax.sharpness.search.watching import Watch
+from quotax.sharpness.verdicts.along_orbit import Seen, compared
+from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import judged, settled
 from quotax.sharpness.verdicts.gap import model_gap, spread_gap
-from quotax.sharpness.verdicts.invariance import Verdict, spread, verdict
+from quotax.sharpness.verdicts.invariance import Verdict, searched
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import Sharpness
 
@@ -136,11 +138,14 @@ def sharpness(
     measured = replace(measured, state=search if resumable or interrupted else None)
     if representatives and math.isfinite(measured.base):
 
-        def again(other: Any) -> float:
+        def again(other: Any, push: Callable[[Any], Any]) -> Seen:
             there = Rising.of(request, wanted, other)
-            return there.conclude(maximise(there.job(radius), watch)[0]).value
+            found = outcome(maximise(there.job(radius), watch)[0])
+            return Seen.of(found.rise, there.setting)._replace(carried=there.worth(push(measured.perturbation)))
 
-        return replace(measured, spread=spread(request, rising.setting.given, again))
+        seen = [again(*each) for each in representatives_of(request, rising.setting.given)]
+        known, along = compared(Verdict(measured.invariant, measured.reason), request, measured.value, seen)
+        return replace(measured, invariant=known.invariant, reason=known.reason, spread=along)
     return measured
 
 
@@ -172,11 +177,17 @@ class Rising:
         share = self.wanted.share(setting.layout)
         return Job(setting.problem, radius, effort, request.bits, share, direction, product)
 
+    def worth(self, perturbation: Any) -> float:
+        """The rise of the loss at a perturbation of the parameters as they were given."""
+        problem = self.setting.problem
+        x = problem.frame.coordinates(self.setting.away(perturbation))
+        return problem.value(x) - problem.value(problem.origin)
+
     def conclude(self, search: Search, bound: bool = False) -> Sharpness:
         """The measurement that a search amounts to."""
         setting, problem, found = self.setting, self.setting.problem, outcome(search)
         base, radius, eps = search.centre.base, search.radius, setting.layout.eps
-        known, kept = judged(setting, verdict(setting), rise=found.rise, base=base)
+        known, kept = judged(setting, searched(setting), rise=found.rise, base=base)
         if not math.isfinite(base):
             return _nothing(setting, base, radius, search.spent, known)
         if setting.point is not None and not hasattr(setting.point, "level"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
@@ -30,6 +32,12 @@ from quotax.sharpness.problem.devices import check_mesh, check_whole_somewhere, 
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
 from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, stacked
+
+NEARBY = 0.1
+"""Scale of the random element that a loss is tried at: near the identity, where rounding is not amplified much."""
+
+ROUNDED, EXPLAINED = 8.0, 30.0
+"""Parameters are changed by so many of their rounding units; so many times what that does to a loss is rounding's."""
 
 COUNTED = 4096
 """Up to this many parameters the horizontal dimension is counted when the space does not state it."""
@@ -191,6 +199,32 @@ class Setting:
         basis = np.eye(self.layout.size, dtype=self.layout.dtype)
         return round(sum(float(self.problem.frame.horizontal(row)[i]) for i, row in enumerate(basis)))
 
+    @functools.cached_property
+    def strayed(self) -> tuple[float, float] | None:
+        """By how much a random group element changes the loss, relative, and what of that rounding explains.
+
+        That is tried too: entries of the moved parameters are changed by some of their rounding units. Nothing for a
+        space without group elements.
+        """
+        space: Any = self.space
+        if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
+            return None
+        flat, base = layout(self.params), self.problem.look(self.problem.origin)[0]
+        if not math.isfinite(base):
+            return None
+        with jax.numpy_dtype_promotion("standard"):
+            moved = space.act(self.params, space.random_element(jax.random.key(21), scale=NEARBY))
+        there = flat.gathered(jax.tree.map(lambda own, new: new.astype(own.dtype), self.params, moved))
+        noise = np.random.default_rng(21).standard_normal(flat.size).astype(flat.dtype)
+        unit = ROUNDED * float(max(jnp.finfo(dtype).eps for dtype in flat.dtypes))
+        trees = (flat.placed(v, self.params) for v in (there, there * (1 + unit * noise)))
+        level, shaken = map(self.problem.elsewhere, trees)
+        if not math.isfinite(level):
+            return math.inf, 0.0
+        scale = max(abs(base), abs(level), float(jnp.finfo(flat.dtype).tiny))
+        explained = EXPLAINED * max(abs(shaken - level), unit * scale)
+        return abs(level - base) / scale, explained / scale
+
     def require_coordinates(self) -> None:
         """Refuse a metric in which no standard normal vector can be drawn."""
         if self.point is not None and not euclidean(self.point) and not hasattr(self.point, "unwhiten"):
@@ -255,6 +289,12 @@ class Problem:
         value, covector = program(end, at, self._origin)
         pulled = self.kept(self._curves.pulled(pull, covector))
         return float(value), self.frame.gradient(pulled)
+
+    def elsewhere(self, params: Tree) -> float:
+        """The loss at other parameters, by a program that is there already."""
+        program = self._objective.value if self.fused else self._objective.value_and_gradient
+        found = program(replicated(self._mesh, params), self._batch, self._origin)
+        return float(found if self.fused else found[0])
 
     def _away(self, x: Vector) -> Vector:
         return x if x is self._origin else self.frame.away(x)

@@ -106,14 +106,27 @@ def settled(setting: Setting) -> Setting:
 def judged(
     setting: Setting, known: Verdict, *, rise: float | None = None, base: float | None = None
 ) -> tuple[Verdict, Arithmetic | None]:
-    """The verdict, which is not `True` where rounding lost it; and the record of what was kept.
+    """The verdict, which is not `True` where rounding lost it or the loss changes on the orbit; and what was kept.
+
+    That a loss is a function of what the network computes cannot be proved of a function in Python: it is compared at
+    a random representative, at which rounding is tried too.
 
     `rise` is the value of a measure that is a difference of losses, `base` the loss that it starts from.
     """
     kept = arithmetic(setting, rise=rise, base=base)
-    if kept is None or not kept.lost or known.invariant is not True:
+    if known.invariant is not True:
         return known, kept
-    return Verdict(None, f"{kept.lost} In exact arithmetic it is one: {known.reason}"), kept
+    if kept is not None and kept.lost:
+        return Verdict(None, f"{kept.lost} In exact arithmetic it is one: {known.reason}"), kept
+    if setting.strayed is not None and not setting.strayed[0] <= setting.strayed[1]:
+        change, explained = setting.strayed
+        why = (
+            f"the loss itself is not: a random group element changes it by {change:.1e} relative, of which rounding of "
+            f"the parameters explains {explained:.0e}. It depends on more than the network computes (weight decay "
+            f"does), or computes in fewer digits than the parameters have"
+        )
+        return Verdict(None, f"{why}; of the ball: {known.reason}"), kept
+    return known, kept
 
 
 def arithmetic(setting: Setting, *, rise: float | None = None, base: float | None = None) -> Arithmetic | None:

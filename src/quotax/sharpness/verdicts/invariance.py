@@ -1,20 +1,15 @@
-"""Whether a measure is a function on the quotient: what is proved, what is refuted, and what random elements show."""
+"""Whether a measure is a function on the quotient: what is proved, what is refuted, and what random steps show."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quotax.errors import SharpnessError
-from quotax.presenting import Result
-from quotax.presenting.drawing import counted, drawn, says
-from quotax.sharpness.problem.arguments import key_of
-from quotax.sharpness.problem.setting import Measurement, Setting
+from quotax.sharpness.problem.setting import Setting
 from quotax.sharpness.problem.vectors import Tree, layout
 
 # Lengths that differ by more than this many square roots of the rounding unit differ.
@@ -29,65 +24,6 @@ class Verdict(NamedTuple):
 
     invariant: bool | None
     reason: str
-
-
-@dataclass(frozen=True, repr=False)
-class Spread(Result):
-    """A measure at random representatives of one orbit, `space.act(params, space.random_element(key, scale))`.
-
-    Attributes:
-        values: what it is there.
-        relative: the largest minus the smallest, over the largest absolute value. Zero for a function on the quotient,
-            up to rounding, and up to the search or the sampling that the measure itself is made with.
-        scale: of the random elements.
-    """
-
-    values: np.ndarray
-    relative: float
-    scale: float
-
-    def __str__(self) -> str:
-        """One readable line."""
-        low, high = float(self.values.min()), float(self.values.max())
-        return f"{self.values.size} representatives: {low:.6g} to {high:.6g}, relative spread {self.relative:.1e}"
-
-    def plot(self, ax: Any = None, *, label: str | None = None) -> Any:
-        """The values at the representatives, in ascending order.
-
-        Several share axes: `quot.spread.plot(full.spread.plot(label="full"), label="quotient")`. For values along one
-        curve in the orbit there is `quotax.orbit_drift`.
-        """
-        with drawn(ax, "spread.plot()") as (ax, look):
-            ax.plot(np.arange(1, self.values.size + 1), np.sort(self.values), label=label, **look)
-            counted(ax)
-            ax.set_xlabel("representative of the orbit, by value")
-            ax.set_ylabel("value")
-            if not np.isfinite(self.values).any():
-                says(ax, "no value is a number")
-            elif len([line for line in ax.lines if line.get_gid() == "curve"]) == 1:
-                # a spread of rounding is none
-                centre, half = float(np.nanmean(self.values)), float(np.ptp(self.values[np.isfinite(self.values)])) / 2
-                half = max(half, 0.05 * abs(centre), np.finfo(float).tiny)
-                ax.set_ylim(centre - 1.2 * half, centre + 1.2 * half)
-            else:
-                ax.autoscale(axis="y")
-        return ax
-
-
-def spread(request: Measurement, params: Tree, measure: Callable[[Tree], float]) -> Spread:
-    """The measure at as many random representatives as are asked for."""
-    call, count, scale = request.call, request.representatives, request.spread_scale
-    space: Any = request.space
-    if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
-        raise SharpnessError(
-            f"`{call}` needs space= with `act` and `random_element` for representatives={count}, got "
-            f"{type(space).__name__}; to measure the full ball along the orbits of a space, pass ball='full' with it."
-        )
-    keys = jax.random.split(key_of(call, request.key), count)
-    values = np.asarray([measure(space.act(params, space.random_element(k, scale=scale))) for k in keys])
-    largest = float(np.max(np.abs(values)))
-    relative = float(values.max() - values.min()) / largest if largest > 0 else 0.0
-    return Spread(values, relative, scale)
 
 
 def verdict(setting: Setting) -> Verdict:
@@ -141,6 +77,14 @@ def sampled(setting: Setting) -> Verdict:
         return Verdict(True, known.reason + "; the samples of a key are the same at every representative")
     why = f"estimates at other representatives agree to sampling error ({setting.unsteady})"
     return Verdict(True, f"{known.reason}; {why}")
+
+
+def searched(setting: Setting) -> Verdict:
+    """The verdict on a largest rise, which was searched for: whether a search starts alike at every representative."""
+    known = verdict(setting)
+    if known.invariant is not True or setting.point is None or setting.steady:
+        return known
+    return Verdict(True, f"{known.reason}; a search there may end at another local maximum ({setting.unsteady})")
 
 
 def _tolerance(setting: Setting) -> float:

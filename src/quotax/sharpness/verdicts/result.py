@@ -9,8 +9,8 @@ import numpy as np
 
 from quotax.presenting import Result
 from quotax.presenting.drawing import counted, drawn, says
+from quotax.sharpness.verdicts.along_orbit import Spread
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
-from quotax.sharpness.verdicts.invariance import Spread
 
 
 @dataclass(frozen=True, repr=False)
