@@ -527,3 +527,14 @@ def test_sums_are_those_of_axes_that_there_are():
     }
     assert "table: 1+x0 h0" in qx.from_function(positions, params, jnp.ones((size, 3))).describe()
     assert "W: x y\n" in qx.from_function(turned, {"W": jnp.ones((3, 4))}, jnp.ones(3)).describe()
+
+
+def test_numpy_arrays_of_a_function_stay_in_its_precision():
+    """JAX keeps what it made of an array: one that was read in double precision would break the user's next call."""
+    mask, other = np.tri(3, 4), np.tri(4, 3)
+    inner = jax.jit(lambda w: w * other)
+    with jax.enable_x64(False):
+        params = {"V": jnp.ones((3, 4)), "W": jnp.ones((4, 3))}
+        net = lambda p, x: (p["V"] * mask) @ (inner(p["W"]) @ x)
+        arch = qx.from_function(net, params, jnp.ones(3))
+        assert arch(params, jnp.ones(3)).dtype == net(params, jnp.ones(3)).dtype == jnp.float32

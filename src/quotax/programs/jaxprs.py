@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.interpreters.partial_eval import dce_jaxpr
 
@@ -99,6 +100,40 @@ def inside(value: Any, read: Callable[[Any], Any]) -> Any:
         parts = [inside(part, read) for part in value]
         return value if all(a is b for a, b in zip(parts, value, strict=True)) else type(value)(parts)
     return read(value)
+
+
+def traced(function: Callable[..., Any], arguments: Iterable[Any]) -> tuple[ClosedJaxpr, Any]:
+    """A function's jaxpr and the shapes of its outputs, by a trace that leaves nothing behind in the user's arrays.
+
+    JAX keeps what it made of a NumPy array for as long as somebody holds it, whatever types were enabled then. Traced
+    in double precision, an array that the user's function closes over would be in double precision there ever after,
+    and the function, run in single precision, would fail with a buffer of another size than its program expects. So
+    the trace gets constants of its own, and comes to its end where the function raises: one that does not is kept.
+    """
+    raised: list[Exception] = []
+
+    def run(*leaves: Any) -> Any:
+        try:
+            return function(*leaves)
+        except Exception as error:  # whatever it raises is raised below
+            raised.append(error)
+            return ()
+
+    closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arguments)
+    _constants_apart(closed)
+    if raised:
+        raise raised.pop()
+    return closed, outputs
+
+
+def _constants_apart(jaxpr: Any) -> None:
+    """Copies in the place of constants, in the bodies too."""
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr.consts[:] = [value.copy() if isinstance(value, np.ndarray) else value for value in jaxpr.consts]
+    for equation in bare(jaxpr).eqns:
+        for value in equation.params.values():
+            for body in bodies(value):
+                _constants_apart(body)
 
 
 def is_key(value: Any) -> bool:

@@ -9,6 +9,7 @@ larger or smaller arrays; an axis at whose other sizes it raises keeps its size 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -263,6 +264,7 @@ def free_axes(
                 break
         else:
             fixed[axis] = f"at another size it cannot be traced ({said})"
+    gc.collect()  # what was raised holds, in a cycle, traces in double precision: see `programs.jaxprs.traced`
     return fixed
 
 

@@ -18,7 +18,7 @@ from quotax.interpret.tracing.beyond_the_end import read_beyond_the_end
 from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
 from quotax.parts import groups, tree, whole_shape
-from quotax.programs.jaxprs import needed
+from quotax.programs.jaxprs import needed, traced
 from quotax.trees import named
 
 DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
@@ -49,7 +49,7 @@ def trace(
     with jax.enable_x64(True):
         arrays = given(params, inputs, lambda spec: _shape(spec, sizes), sizes)
         try:
-            closed, outputs = jax.make_jaxpr(flat, return_shape=True)(*arrays)
+            closed, outputs = traced(flat, arrays)
             closed = needed(closed)
         except QuotaxError:
             raise

@@ -34,7 +34,7 @@ from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
-from quotax.programs.jaxprs import bare, bodies, is_key, needed
+from quotax.programs.jaxprs import bare, bodies, is_key, needed, traced
 
 _LOCK = threading.RLock()
 _OWN = ("jax", "jaxlib", "opt_einsum", "quotax")
@@ -78,7 +78,7 @@ def open_trace(
         arrays = given(params, inputs, lambda spec, dims=dims: spec.shape(dims), dims)
         with jax.enable_x64(True), watch:
             try:
-                closed, outputs = jax.make_jaxpr(run, return_shape=True)(*arrays)
+                closed, outputs = traced(run, arrays)
                 raw = needed(closed)
                 closed = program_of_parts(in_plain_words(raw), params, dims)
             except Exception as error:
