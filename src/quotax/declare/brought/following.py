@@ -159,6 +159,8 @@ class Followed:
     def __init__(self, jaxpr: Any, arguments: Sequence[Sequence[Dims]]) -> None:
         """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
         self.looked_up: dict[int, Dims] = {}
+        self._chosen: dict[int, Dims] = {}
+        """By a number below zero, a dimension whose places stand in integers that the trace makes: the largest of it."""
         tokens = [frozenset([place]) for place in range(len(arguments))]
         self.outputs = self._run(bare(jaxpr), list(arguments), tokens)[0]
         _undo_cuts([dim for dims in arguments for dim in dims])
@@ -205,15 +207,19 @@ class Followed:
             return outs[0], kept
         if name == "gather":
             return [self._gather(equation, dims, origin)], [frozenset()]
+        if name in _CHOICES:
+            among = -1 - len(self._chosen)
+            self._chosen[among] = dims[0][-1 if name == "top_k" else settings["axes"][0]]
+            kept = [frozenset(), frozenset([among])][-len(kept) :]
         if name == "dynamic_slice":
             starts = zip(origin[1:], dims[0], settings["slice_sizes"], strict=False)
             for tokens, dim, size in starts:
-                if len(tokens) == 1 and size == 1:
+                if len(tokens) == 1 and size == 1 and not tokens & set(self._chosen):
                     self.looked_up.setdefault(next(iter(tokens)), dim)
         rule = _RULES.get(name)
         shapes = [v.aval.shape for v in equation.outvars]
         if rule is not None:
-            return rule(settings, dims, shapes), kept if name in _MOVES else [frozenset()] * len(kept)
+            return rule(settings, dims, shapes), kept if name in (*_MOVES, *_CHOICES) else [frozenset()] * len(kept)
         return _elementwise(dims, shapes, [v.aval.shape for v in equation.invars]), kept
 
     def _scan(self, settings: Any, dims: list[Any], origin: list[Any], kept: list[Any]) -> list[Any]:
@@ -235,7 +241,11 @@ class Followed:
         own = equation.invars[0].aval.shape
         counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
         if len(counted) == 1 and len(origin[1]) == 1:
-            self.looked_up.setdefault(next(iter(origin[1])), operand[counted[0]])
+            (tokens,) = origin[1]
+            if tokens in self._chosen:
+                meet(self._chosen[tokens], operand[counted[0]])
+            else:
+                self.looked_up.setdefault(tokens, operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
@@ -441,6 +451,8 @@ def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]
 
 
 _MOVES = ("broadcast_in_dim", "reshape", "squeeze", "transpose", "concatenate", "slice", "expand_dims", "rev")
+_CHOICES = ("argmax", "argmin", "top_k")
+"""Primitives whose last output holds places of a dimension."""
 _RULES = {
     "dot_general": _dot,
     "broadcast_in_dim": _broadcast,
