@@ -280,7 +280,7 @@ def flax_cases():
         ),
         # running statistics are numbers: a shift of the convolution's bias is one of the norm's, by those numbers
         "nnx BatchNorm + Conv": Case(
-            lambda: qx.from_flax(Normalised(2), image), ["R+^h0", "R*^h0"], ["S(h0)"], surplus=2,
+            lambda: qx.from_flax(Normalised(2), image), ["R+^h0", "R*^h0", "R^h0"], ["S(h0)"],
             scope="every width of y at h0=2", declared=NORMALISED,
         ),
         "linen MLP": Case(
@@ -299,8 +299,8 @@ def flax_cases():
             declared=BLOCK,
         ),
         "linen BatchNorm + Conv": Case(
-            lambda: trained(LinenNormalised(2), image, lambda d: LinenNormalised(d)), ["R+^d", "R*^d"], ["S(d)"],
-            surplus=2, scope="widths (d=2, y=2)", declared=NORMALISED,
+            lambda: trained(LinenNormalised(2), image, lambda d: LinenNormalised(d)), ["R+^d", "R*^d", "R^d"], ["S(d)"],
+            scope="widths (d=2, y=2)", declared=NORMALISED,
         ),
     }  # fmt: skip
 

@@ -280,7 +280,7 @@ def test_directions_that_a_faint_constant_keeps_from_being_flat_are_said():
 
 
 @pytest.mark.slow
-def test_coefficients_that_are_numbers_of_the_model_are_no_fractions():
+def test_coefficients_that_are_numbers_of_the_model_are_read_by_name():
     """Statistics of a norm that are closed over: what its reader adds, the norm's bias takes back times a root."""
 
     @qx.architecture(params={"W": "h x", "b": "h", "s": "h", "t": "h", "A": "y h"}, inputs={"x": "x"})
@@ -288,12 +288,11 @@ def test_coefficients_that_are_numbers_of_the_model_are_no_fractions():
         return p["A"] @ jax.nn.relu((p["W"] @ x + p["b"]) / np.sqrt(1 + 1e-5) * p["s"] + p["t"])
 
     found = quiet(normalised)
-    fields = [f for f, _ in found.unproved if isinstance(f, FieldFamily)]
-    assert fields
-    assert not any(f.fields for f in fields)
-    assert all("no fractions were found" in c.residual for _, c in found.unproved)
-    audit = found.audit(**fields[0].sizes)
-    assert audit.surplus == audit.unproved == fields[0].sizes["h"]
+    (shift,) = [s for s in found if s.constants]
+    assert shift.action == {"t[h]": "t[h] - g[h] * s[h] / c1", "b[h]": "b[h] + g[h]"}
+    assert [one.values for one in shift.constants] == [np.sqrt(1 + 1e-5)]
+    assert found.certificate(shift.name).scope == "every width"
+    assert found.audit(x=3, h=4, y=2).surplus == 0
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from quotax.artifacts.array_specs import ArraySpec, AxisFactor, Cut
 from quotax.artifacts.axis_sizes import completed, settled, sizes_text
 from quotax.artifacts.certificate import Certificate, Status
 from quotax.artifacts.covered_sizes import CoveredSizes, covered_text
+from quotax.artifacts.held_arrays import HeldArray
 from quotax.artifacts.traces import Model, OpenTrace, Trace
 from quotax.artifacts.witness import Witness
 
@@ -16,6 +17,7 @@ __all__ = [
     "Certificate",
     "CoveredSizes",
     "Cut",
+    "HeldArray",
     "Model",
     "OpenTrace",
     "Status",

@@ -21,8 +21,9 @@ from quotax.certify.counterexample import (
 from quotax.certify.every_width.law_graph import law_graph
 from quotax.certify.every_width.proving import Outcome, accepts, prove_alike, prove_for_every_width
 from quotax.certify.stated_widths import certify_at_widths, claim_of
-from quotax.certify.trial_sizes import traceable
+from quotax.certify.trial_sizes import at_sizes, traceable
 from quotax.errors import ArchitectureError, QuotaxError
+from quotax.interpret.closed_over import handed_over
 from quotax.symmetry import Action
 
 
@@ -48,6 +49,8 @@ def certify(
     that survives.
     """
     settings: dict[str, Any] = {"draws": draws, "budget_seconds": budget_seconds, "seed": seed}
+    if action.constants:
+        return _with_constants(model, action, sizes, settings, progress)
     if sizes is not None:
         made = certify_at_widths(model, action, sizes=sizes, progress=progress, **settings)
     else:
@@ -56,8 +59,47 @@ def certify(
     return recalled(model, action, dataclasses.replace(made, settings={"sizes": asked, **settings}))
 
 
+def _with_constants(
+    model: Model,
+    action: Action,
+    sizes: Sequence[Mapping[str, int]] | None,
+    settings: Mapping[str, Any],
+    progress: Callable[[str], None],
+) -> Certificate:
+    """A claim that reads numbers which the model closes over: proved for all numbers in their place, refuted for these.
+
+    What is not proved for all of them is looked at with their own, which may be special.
+    """
+    handed, call = handed_over(model, action.constants), f"verify({model.name}, ...)"
+    asked = None if sizes is None else [dict(each) for each in sizes]
+    again: dict[str, Any] = {**settings, "sizes": asked}
+    if sizes is not None:
+        made = certify_at_widths(handed, action, sizes=sizes, progress=progress, **settings)
+    else:
+        made = _ladder(handed, action, reasons=False, progress=progress, **settings)
+    if made:
+        said = ", ".join(map(repr, action.constants))
+        steps = (f"for all numbers in the place of those that the model closes over: {said}", *made.steps)
+        return recalled(model, action, dataclasses.replace(made, steps=steps, settings=again))
+    settled = handed_over(model, action.constants, True)
+    traces = at_sizes(settled, sizes) if sizes else traceable(settled, action.group, call)
+    rng, claim = np.random.default_rng(settings["seed"]), claim_of(model, action)
+    for trace in traces:
+        witness = find_witness(trace, action, rng, settings["draws"])
+        if witness is not None:
+            steps = (f"at {sizes_text(trace.sizes)} the two outputs differ by {witness.difference:.6g}",)
+            scope = f"a point at {sizes_text(trace.sizes)}"
+            made = Certificate(claim, "refuted", scope, steps, witness=witness, settings=again)
+            return recalled(model, action, made)
+    why = f"not proved for all numbers in the place of {', '.join(one.name for one in action.constants)}: "
+    residual = why + (made.residual or "with others the outputs differ")
+    scope = "numerical checks at " + " and ".join(f"({sizes_text(t.sizes)})" for t in traces)
+    return recalled(model, action, Certificate(claim, "undecided", scope, residual=residual, settings=again))
+
+
 def recalled(model: Model, action: Action, certificate: Certificate) -> Certificate:
     """A certificate that can be checked again against a model: the kernel replays its steps, if it has any."""
+    model = handed_over(model, action.constants) if action.constants and certificate.derivation else model
     outline = None
     if certificate.derivation:
         recipe = functools.partial(_replayed, model, action, certificate)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from quotax.artifacts import Certificate, Model, sizes_text
-from quotax.derive.candidates.continuous import Drawn, sample, search
+from quotax.derive.candidates.continuous import Drawn, FoundFamilies, sample, search
 from quotax.derive.candidates.kernel_shifts import kernels, search_kernels
+from quotax.derive.candidates.met_constants import search_constants
 from quotax.derive.candidates.permutations_and_flips import discrete
 from quotax.derive.candidates.polynomial_fields import Ansatz, ansatz_fields
 from quotax.derive.candidates.unnamed import LOOKED_AT, Leftover, ProveField, leftover, parameters, remainder
@@ -79,8 +80,14 @@ def derive(
         found.unproved += hidden.unproved
         named += [s.bind(looked.params) for s, _ in hidden.proved]
     surplus = budget.allows(ansatz_fields(ansatz)) and _surplus(looked, named, widths[0], ansatz, progress, budget)
+    read = FoundFamilies()
+    if surplus:
+        whole = [*declared, *(s for s, _ in (found if state is None else state.everywhere(found)).proved)]
+        read = search_constants(model, widths, whole, prove, progress, budget)
     if state is not None:
         found, flips = state.everywhere(found), state.everywhere(flips)
+    found.proved += read.proved
+    found.unproved += read.unproved
     families = [s for s, _ in found.proved]
     actions = [s.bind(model.params) for s in (*declared, *families) if s.group.continuous]
 

@@ -186,7 +186,7 @@ _ROWS = (
     Row("sqrt", laws=algebraic.fixed_power("1/2")),
     Row("rsqrt", symbolic=entrywise(scalars.rsqrt), laws=algebraic.fixed_power("-1/2")),
     Row("cbrt", symbolic=entrywise(scalars.cbrt)),
-    Row("exp", symbolic=entrywise(scalars.exp), jets=jets_rules.exponential),
+    Row("exp", symbolic=entrywise(scalars.exp), jets=jets_rules.exponential, laws=algebraic.exponential),
     Row("log", symbolic=entrywise(scalars.log)),
     Row("atan2", symbolic=entrywise(scalars.angle), jets=jets_rules.angle),
     # truth

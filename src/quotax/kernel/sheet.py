@@ -185,11 +185,13 @@ def _is_moved(algebra: Algebra, poly: Poly) -> bool:
 
 def infinite(algebra: Algebra, polys: Sequence[Poly]) -> bool:
     """Whether something in polynomials, or in what they are made of, may be an infinity."""
-    return any(
-        isinstance(atom.what, kinds.Infinite)
-        or (isinstance(atom.what, kinds.Application) and atom.what.function.law is not None)
-        for atom in made_of(algebra, polys)
-    )
+    return any(map(is_infinite, made_of(algebra, polys)))
+
+
+def is_infinite(atom: Atom) -> bool:
+    """Whether an atom is an infinite constant, or a mask of one."""
+    masks = isinstance(atom.what, kinds.Application) and atom.what.function.law is not None
+    return masks or isinstance(atom.what, kinds.Infinite)
 
 
 def _range(algebra: Algebra, function: Function, args: Sequence[Poly]) -> str:

@@ -57,6 +57,7 @@ JAX = Arrays(
     eye=lambda n, like: jnp.eye(n, dtype=like.dtype),
     projector=lambda maps: _projector(jnp.concatenate(maps, axis=-2)),
     broadcast=jnp.broadcast_to,
+    held=lambda values, like: jnp.asarray(values, like.dtype),
 )
 """JAX as entries read it; constants take the dtype of the parameter that moves."""
 

@@ -22,16 +22,22 @@ def transformed(
 ) -> dict[str, Any]:
     """The parameters that move, at `g`; a matrix comes with its inverse."""
     element = {ELEMENT: g[()] if isinstance(g, np.ndarray) else g} | ({} if inverse is None else {INVERSE: inverse})
-    return _evaluated(action.entries, specs, sizes, params, element, arrays)
+    return _evaluated(action, action.entries, specs, sizes, params, element, arrays)
 
 
 def velocity(action: Action, specs: Specs, sizes: Sizes, params: Named, xi: Any, arrays: Arrays) -> dict[str, Any]:
     """The velocity of the parameters that move, along `xi`; linear in `xi`."""
-    return _evaluated(action.infinitesimal, specs, sizes, params, {TANGENT: xi}, arrays)
+    return _evaluated(action, action.infinitesimal, specs, sizes, params, {TANGENT: xi}, arrays)
 
 
 def _evaluated(
-    entries: Sequence[Entry], specs: Specs, sizes: Sizes, params: Named, element: Named, arrays: Arrays
+    action: Action,
+    entries: Sequence[Entry],
+    specs: Specs,
+    sizes: Sizes,
+    params: Named,
+    element: Named,
+    arrays: Arrays,
 ) -> dict[str, Any]:
     """One array for each entry, shaped like the parameter: entries index fused axes apart."""
     shapes = {spec.name: spec.split_shape(sizes) for spec in specs}
@@ -39,6 +45,7 @@ def _evaluated(
     results = {}
     for entry in entries:
         old = params[entry.name]
-        value = arrays.broadcast(read(entry, environment, sizes, arrays, old), shapes[entry.name])
+        held = {one.name: arrays.held(one.values, old) for one in action.constants if one.name not in params}
+        value = arrays.broadcast(read(entry, environment | held, sizes, arrays, old), shapes[entry.name])
         results[entry.name] = value.reshape(old.shape)
     return results

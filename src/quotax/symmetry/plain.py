@@ -49,8 +49,10 @@ def group_of(data: Any, where: str) -> Group:
 
 
 def symmetry_data(symmetry: Symmetry) -> dict[str, Any]:
-    """Name, group and action."""
-    return {"name": symmetry.name, "group": group_data(symmetry.group), "action": dict(symmetry.action)}
+    """Name, group and action, and the numbers that the action reads, if it reads any."""
+    data = {"name": symmetry.name, "group": group_data(symmetry.group), "action": dict(symmetry.action)}
+    held = {one.name: {"axes": one.spec.axes_text, "values": one.values.tolist()} for one in symmetry.constants}
+    return data | ({"constants": held} if held else {})
 
 
 def symmetry_of(data: Any, where: str) -> Symmetry:
@@ -59,7 +61,8 @@ def symmetry_of(data: Any, where: str) -> Symmetry:
         raise SymmetryError(f"{where}: a symmetry has a name, a group and an action, got {data!r}.")
     where = f"{where}, {data['name']!r}"
     try:
-        return Symmetry(data["name"], group_of(data["group"], where), data["action"])
+        held = {name: (own["axes"], own["values"]) for name, own in data.get("constants", {}).items()}
+        return Symmetry(data["name"], group_of(data["group"], where), data["action"], held)
     except SymmetryError as error:
         raise error if str(error).startswith(where) else SymmetryError(f"{where}: {error}") from None
 

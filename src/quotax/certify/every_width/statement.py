@@ -155,6 +155,8 @@ class _Reader:
         for projector in self.element.projectors:
             if projector.name == name:
                 return self.algebra.entry(projector.atom(self.algebra.atoms), kept)
+        if name not in self.numbers:
+            raise NoLaw(f"the action of {self.entry.name!r} reads {name}, which is no array of the model")
         return self.algebra.normal(1, [Factor(self.numbers[name], kept, 1)])
 
     def total(self, expression: sp.Sum, names: Mapping[sp.Symbol, Index]) -> Poly:

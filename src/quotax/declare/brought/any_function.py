@@ -15,10 +15,10 @@ import numpy as np
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.declare.brought.axes_of_a_trace import Axes, axes_of
-from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes
+from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes, moved_together
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors, length, summed
+from quotax.declare.brought.following import Dims, Followed, Unknown, factors, length, meet, summed
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
 from quotax.declare.fused_axes import Sum
 from quotax.errors import ArchitectureError, ParameterError
@@ -169,7 +169,8 @@ def brought(
         names, defaults = keywords(call, make)
         fit = fitted(call, names, defaults, measure or functools.partial(_measured, leaves, factory), shapes)
         origin = dataclasses.replace(origin, built=_built(call, leaves, factory, fit))
-    axes, tables = _in_tables(axes_of(shapes, given.arrays, dims, read, followed, fit), here, given)
+    inferred = lambda: _in_tables(axes_of(shapes, given.arrays, dims, read, followed, fit), here, given)
+    axes, tables = inferred()
     for spec in axes.inputs:
         if spec.kind == "tokens" and spec.below is None:
             raise ArchitectureError(
@@ -180,9 +181,28 @@ def brought(
     if fit is not None:
         _same(call, here, _traced(origin, shapes, fit.own), fit)
     tried = [axis for axis in axes.sizes if fit is None or (axis not in fit.own and axis not in axes.tied)]
-    fixed = {**free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried), **tables}
+    fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)
+    if fit is None and _met(axes, dims, moved_together(lambda sizes: taken_apart(model, sizes), model.own, fixed)):
+        axes, tables = inferred()
+        model = Brought(origin, axes, {})
+        fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, list(axes.sizes))
+    fixed |= tables
     model = Brought(origin, axes, fixed) if fixed else model
     return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
+
+
+def _met(axes: Axes, dims: Mapping[str, Sequence[Dims]], pairs: Sequence[tuple[str, str]]) -> bool:
+    """Let the dimensions of these pairs of axes be one; whether there are any."""
+    whose: dict[str, Unknown] = {}
+    for array in axes.params:
+        for text, dim in zip(array.axes_text.split(), dims[array.name], strict=True):
+            words, roots = text.split("*"), factors(dim)
+            if "+" not in text and len(words) == len(roots):
+                whose |= {word: root for word, root in zip(words, roots, strict=True) if not word.isdecimal()}
+    known = [(whose[one], whose[other]) for one, other in pairs if one in whose and other in whose]
+    for one, other in known:
+        meet((one,), (other,))
+    return bool(known)
 
 
 def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -238,14 +239,7 @@ def free_axes(
     All are moved at once first, to unequal sizes; where that is refused one by one, and then together.
     """
 
-    def refusal(sizes: dict[str, int]) -> str | None:
-        try:
-            traced(dict(own) | sizes)
-        except ArchitectureError as error:
-            cause = error.__cause__ or error
-            return (str(cause).strip() or type(cause).__name__).splitlines()[0][:160]  # `assert` says nothing
-        return None
-
+    refusal = lambda sizes: _refusal(traced, dict(own) | sizes)
     pool = (n for n in _PRIMES if n not in own.values())
     moved = dict(zip(tried, pool, strict=False))
     if not tried or refusal(moved) is None:
@@ -255,9 +249,7 @@ def free_axes(
     for axis in tried:
         said = None
         n = own[axis]
-        for size in (moved[axis], 2 * n, 3 * n, 4 * math.ceil(n / 4) + 4, max(n - 1, 2)):
-            if size == n:
-                continue
+        for size in _others(n, moved[axis]):
             said = refusal(free | {axis: size})
             if said is None:
                 free[axis] = size
@@ -266,6 +258,39 @@ def free_axes(
             fixed[axis] = f"at another size it cannot be traced ({said})"
     gc.collect()  # what was raised holds, in a cycle, traces in double precision: see `programs.jaxprs.traced`
     return fixed
+
+
+def moved_together(
+    traced: Callable[[dict[str, int]], object], own: Mapping[str, int], fixed: Sequence[str] | Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Pairs of axes of one size that have another size together and not alone.
+
+    `one_hot(chosen, gate.shape[1])` meets experts by their number, which the trace does not show.
+    """
+    found: list[tuple[str, str]] = []
+    for one, other in itertools.combinations(fixed, 2):
+        n = own[one]
+        if own[other] != n or other in (axis for pair in found for axis in pair):
+            continue
+        if any(_refusal(traced, dict(own) | {one: size, other: size}) is None for size in _others(n, n + 1)):
+            found.append((one, other))
+    return found
+
+
+def _others(n: int, first: int) -> list[int]:
+    """Sizes to try in place of one."""
+    sizes = (first, 2 * n, 3 * n, 4 * math.ceil(n / 4) + 4, max(n - 1, 2))
+    return [size for size in dict.fromkeys(sizes) if size != n]
+
+
+def _refusal(traced: Callable[[dict[str, int]], object], sizes: dict[str, int]) -> str | None:
+    """What a model says of sizes that it does not accept."""
+    try:
+        traced(sizes)
+    except ArchitectureError as error:
+        cause = error.__cause__ or error
+        return (str(cause).strip() or type(cause).__name__).splitlines()[0][:160]  # `assert` says nothing
+    return None
 
 
 _PRIMES = (5, 7, 3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107)

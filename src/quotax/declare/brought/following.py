@@ -155,7 +155,7 @@ def reshaped(dims: Sequence[Dims], shape: Sequence[int]) -> list[Dims]:
 
 
 Sources = frozenset[Any]
-"""What a value is made of, entry by entry: the places of inputs, and `(unknown, k)` for entry `k` of a dimension."""
+"""What a value is made of, entry by entry: inputs, choices (below zero), and `(unknown, k)` for entry `k` of a dimension."""
 
 
 def _only_token(sources: Sources) -> int | None:
@@ -210,6 +210,8 @@ class Followed:
     def __init__(self, jaxpr: Any, arguments: Sequence[Sequence[Dims]]) -> None:
         """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
         self.looked_up: dict[int, Dims] = {}
+        self._chosen: dict[int, Dims] = {}
+        """By a number below zero, a dimension whose places stand in integers that the trace makes: the largest of it."""
         sources: list[Sources] = [frozenset([place]) for place in range(len(arguments))]
         self.outputs = self._run(bare(jaxpr), list(arguments), sources)[0]
         _undo_cuts([dim for dims in arguments for dim in dims])
@@ -258,15 +260,19 @@ class Followed:
             return outs[0], kept
         if name == "gather":
             return [self._gather(equation, dims, origin)], [frozenset()]
+        if name in _CHOICES:
+            among = -1 - len(self._chosen)
+            self._chosen[among] = dims[0][-1 if name == "top_k" else settings["axes"][0]]
+            kept = [frozenset(), frozenset([among])][-len(kept) :]
         if name == "dynamic_slice":
             starts = zip(origin[1:], dims[0], settings["slice_sizes"], strict=False)
             for sources, dim, size in starts:
-                if (place := _only_token(sources)) is not None and size == 1:
+                if (place := _only_token(sources)) is not None and size == 1 and place not in self._chosen:
                     self.looked_up.setdefault(place, dim)
         rule = _RULES.get(name)
         shapes = [v.aval.shape for v in equation.outvars]
         if rule is not None:
-            moved = kept if name in _MOVES else [frozenset()] * len(kept)
+            moved = kept if name in (*_MOVES, *_CHOICES) else [frozenset()] * len(kept)
             return rule(settings, dims, shapes), [a | b for a, b in zip(moved, _entries(equation, dims), strict=True)]
         if not _mixes(name, origin):
             kept = [frozenset(source for source in together if isinstance(source, int))] * len(kept)
@@ -291,7 +297,10 @@ class Followed:
         own = equation.invars[0].aval.shape
         counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
         if len(counted) == 1 and (place := _only_token(origin[1])) is not None:
-            self.looked_up.setdefault(place, operand[counted[0]])
+            if place in self._chosen:
+                meet(self._chosen[place], operand[counted[0]])
+            else:
+                self.looked_up.setdefault(place, operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
@@ -499,6 +508,8 @@ def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]
 
 _LINEAR = ("add", "sub", "add_any", "neg", "div", "complex", "real", "imag", "conj", "convert_element_type", "copy")
 _MOVES = ("broadcast_in_dim", "reshape", "squeeze", "transpose", "concatenate", "slice", "expand_dims", "rev")
+_CHOICES = ("argmax", "argmin", "top_k")
+"""Primitives whose last output holds places of a dimension."""
 _RULES = {
     "dot_general": _dot,
     "broadcast_in_dim": _broadcast,

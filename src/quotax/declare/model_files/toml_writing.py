@@ -14,7 +14,7 @@ from quotax.artifacts import ArraySpec
 from quotax.declare.architecture import Architecture
 from quotax.declare.initialisers import constant_of
 from quotax.declare.model_files.python_models import FILES
-from quotax.errors import ArchitectureError
+from quotax.errors import ArchitectureError, SymmetryError
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import symmetry_data
 
@@ -52,6 +52,11 @@ def write(
         lines += ["", "[sizes]", *(f"{_key(axis)} = {size}" for axis, size in sizes.items())]
     for symmetry in symmetries:
         symmetry.bind(model.params)
+        if symmetry.constants:
+            raise SymmetryError(
+                f"`save({str(path)!r}, ...)`: {symmetry.name!r} reads arrays of numbers, {symmetry.constants[0].name} "
+                "among them, which such a file does not hold: `found.save(path)` keeps them."
+            )
         data = symmetry_data(symmetry)
         lines += ["", "[[symmetry]]", f"name = {_text(symmetry.name)}", f"group = {_inline(data['group'])}"]
         lines += ["[symmetry.action]", *(f"{_key(key)} = {_text(text)}" for key, text in symmetry.action.items())]

@@ -11,7 +11,7 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
-from quotax.interpret.jets.residues import PRIME, inverse
+from quotax.interpret.jets.residues import PRIME, inverse, residue
 from quotax.symmetry import FLOATS, Action, Arrays, velocity
 
 
@@ -64,6 +64,7 @@ RESIDUES = Arrays(
     eye=lambda n, like: np.eye(n, dtype=np.int64),
     projector=lambda maps: _projector(np.concatenate(maps, axis=-2)),
     broadcast=lambda value, shape: np.broadcast_to(value % PRIME, shape),
+    held=lambda values, like: np.vectorize(residue, otypes=[np.int64])(values),
 )
 """Arrays of residues, as readers of actions see them."""
 

@@ -131,6 +131,18 @@ class Moments:
         """Another parameter of the same axes added, scaled along `places`."""
         return self._summed(self.slope[name] * self.value[source][None] % PRIME, places)
 
+    def along(self, name: str, product: Powers, places: Sequence[int]) -> np.ndarray:
+        """A product of arrays of at most the axes at `places` added, scaled along these."""
+        slope, own = self.slope[name], self.factors[name]
+        for source, power in product:
+            factor = self._one_over(source) if power < 0 else self.value[source]
+            kept = [k for k, f in enumerate(self.factors[source]) if f != 1]
+            factor = factor.reshape(len(factor), *(factor.shape[k + 1] for k in kept))
+            at = [next(p for p in places if own[p] == self.factors[source][k]) for k in kept]
+            for _ in range(abs(power)):
+                slope = slope * _placed(factor, at, len(own))[None] % PRIME
+        return self._summed(slope, places)
+
     def contracted(
         self, name: str, source: str, places: Sequence[int], order: Sequence[int], gain: Powers = ()
     ) -> np.ndarray:

@@ -53,6 +53,8 @@ def without_frame(families: Sequence[Family]) -> dict[str, str]:
             why = f"{family.group} is not closed under transposes"
         elif family.action.projectors:
             why = "it moves along kernels"
+        elif family.action.constants:
+            why = "it reads numbers that the model closes over"
         elif _otherwise(family):
             why = f"what it does to {', '.join(sorted(_shifted(family)))} is not a shift alone"
         else:

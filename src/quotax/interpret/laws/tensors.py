@@ -54,6 +54,8 @@ class Tensor:
         compared: for a truth value, the polynomials that it compares.
         inherited: for a truth value, the guards that what it compares had already.
         source: for a value with conditions, the function that it is of values without.
+        lost: for a value with conditions, whether an infinity that they are about may not stand in it any more.
+        freed: conditions of what it is made of that it has not itself.
     """
 
     dims: Dims
@@ -63,6 +65,8 @@ class Tensor:
     compared: tuple[Poly, ...] = ()
     inherited: frozenset[Guard] = frozenset()
     source: Source | None = None
+    lost: bool = False
+    freed: frozenset[str] = frozenset()
 
     def assuming(self, *conditions: str) -> Tensor:
         """The same, with more conditions."""

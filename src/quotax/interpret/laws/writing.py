@@ -23,12 +23,14 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import rewriting
 from quotax.kernel.indices import WRITTEN, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
-from quotax.kernel.sheet import Guard, Sheet, named_sum
+from quotax.kernel.sheet import Guard, Sheet, is_infinite, made_of, named_sum
 from quotax.kernel.sizes import ONE, Size
 from quotax.programs.jaxprs import CALLS, as_closed, is_key, live
 
 INFINITE = "an infinite constant meets no zero and no other infinity"
 """What is assumed where an infinity is computed with."""
+HIDDEN = "what the mask at "
+"""How a condition on what a mask makes infinite begins."""
 MOST = 9
 """The largest size that is asked of an axis, so that an entry exists: those below it can be looked at one by one."""
 OPEN = ", where it is zero on open sets"
@@ -169,7 +171,10 @@ class Writer:
             raise NoLaw(str(error) if str(error).startswith("`") else f"`{name}` at {where}: {error}") from error
         for number in range(before, len(self.algebra.atoms.made)):
             self.sheet.places.setdefault(number, f"{name} at {where}")
-        return results if name in BODIES else [self._conditioned(eqn, args, r) for r in results]
+        if name in BODIES:
+            apart = name not in CALLS  # what is carried is an atom of its own
+            return [replace(r, lost=True) if apart and isinstance(r, Tensor) and r.assumed else r for r in results]
+        return [self._conditioned(eqn, args, r) for r in results]
 
     def _computed(self, equation: core.JaxprEqn, arrays: list[Any]) -> list[Value]:
         """What follows from constants alone; random keys are constants of JAX's own."""
@@ -194,9 +199,10 @@ class Writer:
         value = replace(value, source=sources.source(eqn, args, value))
         if eqn.primitive.name not in _BOUNDS:
             operands += [self.tensor(a) for a in args if isinstance(a, Known) and not _finite(a.array)]
+        value = replace(value, lost=self._lost(eqn, operands, value))
         if not operands or eqn.primitive.name == "select_n":
             return value
-        assumed = value.assumed.union(*(a.assumed for a in operands))
+        assumed = value.assumed.union(*(a.assumed for a in operands)) - value.freed
         guards = value.guards.union(*(a.guards for a in operands))
         if eqn.out_kind == "b" and assumed and value.source is not None:
             return Tensor(value.dims, sources.opaque(self.algebra, value.source))
@@ -207,7 +213,30 @@ class Writer:
             # a function of an infinity may be a number again
             read = args[1:] if eqn.primitive.name == "div" else args
             guards |= {Guard(c, None) for a in read if isinstance(a, Tensor) for c in a.assumed if c.endswith(OPEN)}
-        return replace(value, assumed=assumed, guards=guards)
+        return replace(value, assumed=assumed, guards=guards, freed=frozenset())
+
+    def _lost(self, eqn: Eqn, operands: Sequence[Tensor], value: Tensor) -> bool:
+        """Whether an infinity of the operands does not stand in the result: two that cancel, one times zero.
+
+        What fills a mask stands in it.
+        """
+        about = [a for a in operands if any(map(about_infinities, a.assumed))]
+        if eqn.primitive.name == "select_n":
+            about = [a for a in about if not self._alone(a.poly)]
+        if not about:
+            return False
+        there = lambda polys: {a.number for a in made_of(self.algebra, polys) if is_infinite(a)}
+        return any(a.lost for a in about) or not there([a.poly for a in about]) <= there([value.poly])
+
+    def _alone(self, poly: Poly) -> bool:
+        """Whether a polynomial is an infinite constant, or a number times one."""
+        atoms = [self.algebra.atoms[f.atom] for term in poly for f in term]
+        return len(poly) == len(atoms) == 1 and isinstance(atoms[0].what, kinds.Infinite)
+
+
+def about_infinities(condition: str) -> bool:
+    """Whether a condition is about what a mask hides, or about an infinite constant."""
+    return condition == INFINITE or condition.startswith(HIDDEN)
 
 
 @dataclass(frozen=True)

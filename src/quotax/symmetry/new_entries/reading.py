@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from quotax.interpret.constants import simplest_rational
 from quotax.symmetry.new_entries.general_entries import Entry, maps_of, variable
 from quotax.symmetry.new_entries.onto_kernels import exact_projector, float_projector
 
@@ -28,6 +29,8 @@ class Arrays:
     projector: Callable[[Sequence[Any]], Any]
     """Of maps `(..., rows, n)` from one space, the projector `(..., n, n)` onto what all of them send to zero."""
     broadcast: Callable[[Any, tuple[int, ...]], Any] = np.broadcast_to
+    held: Callable[[np.ndarray, Any], Any] = lambda values, like: values
+    """Numbers that the action reads beside the parameters."""
 
 
 OBJECTS = Arrays(
@@ -38,6 +41,7 @@ OBJECTS = Arrays(
     eye=lambda n, like: np.eye(n, dtype=int).astype(object),
     projector=lambda maps: exact_projector(np.concatenate(maps, axis=-2)),
     broadcast=lambda value, shape: np.broadcast_to(np.asarray(value, dtype=object), shape),
+    held=lambda values, like: _rationals(values),
 )
 """Object arrays of SymPy expressions."""
 
@@ -52,6 +56,15 @@ FLOATS = Arrays(
     projector=lambda maps: float_projector(np.concatenate(maps, axis=-2)),
 )
 """NumPy arrays of floats."""
+
+
+def _rationals(values: np.ndarray) -> np.ndarray:
+    """The fractions that floats stand for in every exact reading of a model."""
+    exact = [simplest_rational(float(value)) for value in values.flat]
+    array = np.empty(values.shape, dtype=object)
+    array.flat[:] = [sp.Rational(one.numerator, one.denominator) for one in exact]
+    return array
+
 
 _LARGE = 2**12
 """Arrays of more numbers in all are worth the time to look for a matrix product."""

@@ -11,12 +11,12 @@ import numpy as np
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from quotax.interpret.laws.rules.masked_rows import left_over
+from quotax.interpret.laws.rules.masked_rows import has_values, left_over
 from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.rules.truths import compared_truth
 from quotax.interpret.laws.tensors import NoLaw, Tensor, Value
-from quotax.interpret.laws.writing import OPEN, Eqn, Rule
+from quotax.interpret.laws.writing import OPEN, Eqn, Rule, about_infinities
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Atom, Factor
@@ -160,12 +160,28 @@ def power(eqn: Eqn, value: Tensor, exponent: Fraction) -> Tensor:
     if whole:
         left = left_over(eqn.writer, value.poly)
         if left is not None:
-            note = f"in every row that is summed at {eqn.place} its mask leaves something"
-            return out if left else out.assuming(note)
+            return out if left else out.assuming(_rows(eqn))
     end = OPEN if _flat(algebra, value.poly) or _selects(algebra, value.poly) else ""
     if whole:
         return out.assuming(f"the denominator at {eqn.place} is not zero{end}")
     return out.assuming(f"what stands under the root at {eqn.place} is positive{end}")
+
+
+def _rows(eqn: Eqn) -> str:
+    return f"in every row that is summed at {eqn.place} its mask leaves something"
+
+
+def exponential(eqn: Eqn, args: list[Value]) -> list[Value]:
+    """`exp(z)`: zero where masks make z minus infinity, so that their infinities are none of the result's.
+
+    As long as they stand in z: where two have cancelled, or one has met a zero, the conditions stay.
+    """
+    (out,) = generic(eqn, args)
+    value = args[0]
+    about = frozenset(filter(about_infinities, value.assumed)) if isinstance(value, Tensor) else frozenset()
+    if not about or not isinstance(value, Tensor) or not isinstance(out, Tensor) or value.lost:
+        return [out]
+    return [replace(out, freed=about) if has_values(eqn.writer, value.poly) else out]
 
 
 def _flat(algebra: Algebra, poly: Poly) -> bool:

@@ -16,7 +16,7 @@ from quotax.interpret.laws.rules.positions import as_size, bounds, decided, toke
 from quotax.interpret.laws.rules.truths import compared_truth
 from quotax.interpret.laws.sources import together
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, Value
-from quotax.interpret.laws.writing import Eqn
+from quotax.interpret.laws.writing import HIDDEN, Eqn
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, key_of, rational, single
@@ -158,7 +158,7 @@ def select(eqn: Eqn, args: list[Value]) -> list[Value]:
     out = result(eqn, no, poly)
     assumed = no.assumed | yes.assumed
     if any(f is not None for f in filled):
-        assumed |= {f"what the mask at {eqn.place} hides meets no other infinity"}
+        assumed |= {f"{HIDDEN}{eqn.place} hides meets no other infinity"}
     return [replace(out, assumed=assumed, guards=guards)]
 
 

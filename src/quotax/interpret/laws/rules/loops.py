@@ -148,7 +148,8 @@ def _recurrence(eqn: Eqn, consts: list[Value], carry: list[Value], sequences: li
         made = algebra.atoms.make(key, Carry(), f"h{k}", [steps, *(i.extent for i in (*around, *own))])
         numbers.append(made.number)
         now = ix.affine(0, 1, time, steps)
-        inside.append(Tensor(dims, algebra.entry(made, (now, *around, *own)), value.assumed, value.guards))
+        entry = algebra.entry(made, (now, *around, *own))
+        inside.append(Tensor(dims, entry, value.assumed, value.guards, lost=bool(value.assumed)))
     writer.sheet.loops.append(Loop(tuple(numbers), (), (), length, eqn.place))
     turn = len(writer.sheet.loops) - 1
     out = [writer.tensor(v) for v in eqn.run(p["jaxpr"], [*consts, *inside, *rows])]

@@ -62,9 +62,17 @@ def left_over(writer: Writer, poly: Poly) -> bool | None:
     """
     reader = _Reader(writer)
     row = reader.positive(poly)
-    if row is None:
-        return None
-    rows = (row, *reader.rows)
+    return None if row is None else _decided(reader, (row, *reader.rows))
+
+
+def has_values(writer: Writer, poly: Poly) -> bool | None:
+    """Whether an exponent is a number or minus infinity everywhere, its maxima numbers; answers as `left_over` does."""
+    reader = _Reader(writer)
+    return None if reader.finite(poly, 1) is None else _decided(reader, tuple(reader.rows))
+
+
+def _decided(reader: _Reader, rows: Sequence[Row]) -> bool | None:
+    writer = reader.writer
     if all(map(reader.certain, rows)):
         return True
     if not all(_of_inputs(writer.algebra, seen.poly) for each in rows for seen in each):
