@@ -186,7 +186,7 @@ def brought(
         axes, tables = inferred()
         model = Brought(origin, axes, {})
         fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, list(axes.sizes))
-    fixed |= tables
+    fixed |= dict.fromkeys(tables, "tokens are fewer than the rows of its table, which are read further on")
     model = Brought(origin, axes, fixed) if fixed else model
     return model.renamed(**_own_names(model, params, leaves, () if fit is None else fit.own))
 
