@@ -116,6 +116,10 @@ def test_a_slice_refuses(space, params, how, said):
     [
         ({"times": [0.0]}, "needs times= numbers, at least one of them not zero"),
         ({"times": ["far"]}, "needs times= numbers"),
+        (
+            {"times": [1e4], "along": "scale", "measures": []},
+            "at t = 10000 the parameters are beyond what float64 holds",
+        ),
         ({"measures": ["volume"]}, "measures= has 'volume'; known are 'length of the parameters'"),
         ({"others": [max]}, "needs others= a dict of name -> function"),
         ({"others": {"loss": loss}}, "others= names 'loss', as a measure is called"),

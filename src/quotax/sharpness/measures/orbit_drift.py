@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.checks import unfinite
 from quotax.errors import SharpnessError
 from quotax.presenting import Result, shown
 from quotax.presenting.along_orbits import ratios
@@ -235,6 +236,11 @@ def orbit_drift(
     for number, t in enumerate(places):
         teller(functools.partial(_told, number, len(places)))
         at = move(params, t) if t else params
+        if any(map(unfinite, jax.tree.leaves(at))):
+            raise SharpnessError(
+                f"`{CALL}`: at t = {t:g} the parameters are beyond what {setting.layout.dtype} holds; give times= "
+                "nearer to zero."
+            )
         rows = {("loss", ""): float(value(at, setting.request.batch, nothing))}
         if LENGTH in asked:
             rows[LENGTH, ""] = math.sqrt(sum(float(jnp.sum(jnp.abs(leaf) ** 2)) for leaf in jax.tree.leaves(at)))
