@@ -90,6 +90,9 @@ def compared(split):
     if together:
         measured = [qx.sharpness(loss, p, 0.3, space=space, budget=20).value for p in (there, params)]
         gaps["sharpness"] = abs(measured[0] - measured[1]) / measured[1]
+        seen = [qx.loss_slice(loss, p, 0.3, space=space, across=h, points=3) for p, h in ((there, along), (params, v))]
+        gaps["slice"] = float(np.max(np.abs(seen[0].losses - seen[1].losses)))
+        assert all(seen[0].step[name].sharding.spec == array.sharding.spec for name, array in there.items())
     else:
         refused(loss, there, space)
     sizes = {name: array.nbytes for name, array in params.items()}

@@ -58,7 +58,7 @@ def agree(found):
 def test_eight_devices_do_the_same_and_send_no_more_than_gram_matrices():
     found = finish(start("here", devices=8))
     agree(found)
-    assert {"sharpness", "step"} <= set(found["gaps"])
+    assert {"sharpness", "slice", "step"} <= set(found["gaps"])
     assert set(found["sent"]) == {"act", "horizontal", "projected gradient"}
 
 

@@ -4,8 +4,8 @@ from quotax.discretisation.backward_errors import ModifiedFlow as ModifiedFlow
 from quotax.discretisation.backward_errors import modified_flow as modified_flow
 from quotax.discretisation.broken_charges import ChargeRates as ChargeRates
 from quotax.discretisation.broken_charges import charge_rates as charge_rates
-from quotax.discretisation.charge_history import ChargeHistory as ChargeHistory
-from quotax.discretisation.charge_history import charge_history as charge_history
+from quotax.discretisation.charges_in_training import ChargeHistory as ChargeHistory
+from quotax.discretisation.charges_in_training import charge_history as charge_history
 from quotax.discretisation.mini_batches import MiniBatches as MiniBatches
 from quotax.discretisation.mini_batches import mini_batches as mini_batches
 from quotax.discretisation.network_filters import FilteredModes as FilteredModes

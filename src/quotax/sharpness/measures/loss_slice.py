@@ -211,6 +211,11 @@ def _across(across: Any, loss: Loss, params: Any, space: Any, data: Measurement)
     given = float(space.norm(params, across))
     horizontal = space.horizontal(params, across)
     length = float(space.norm(params, horizontal))
+    if not np.isfinite(given):
+        raise SharpnessError(
+            f"`{CALL}`: across= has the length {given} in the metric at params, whose arrays are "
+            f"{jnp.result_type(*jax.tree.leaves(params))}; see `space.at(params).footing()`, and try float32."
+        )
     if not (np.isfinite(length) and length > 1e-6 * given):
         raise SharpnessError(
             f"`{CALL}`: the horizontal part of across= has length {length:.3g}, of {given:.3g}: along it nothing "
@@ -220,7 +225,7 @@ def _across(across: Any, loss: Loss, params: Any, space: Any, data: Measurement)
 
 
 def _plus(params: Any, step: Any, share: jax.Array) -> Any:
-    return jax.tree.map(lambda a, b: a + jnp.asarray(share, a.dtype) * b, params, step)
+    return jax.tree.map(lambda a, b: a + jnp.asarray(share, a.dtype) * b.astype(a.dtype), params, step)
 
 
 def _told(row: int, rows: int, seconds: float) -> str:

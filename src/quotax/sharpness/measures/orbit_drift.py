@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from quotax.checks import unfinite
 from quotax.errors import SharpnessError
 from quotax.presenting import Result, shown
 from quotax.presenting.along_orbits import ratios
@@ -31,6 +32,8 @@ from quotax.sharpness.problem.arguments import Key, check_radius, check_whole
 from quotax.sharpness.problem.objective import Loss, objective
 from quotax.sharpness.problem.orbit_curve import Along, check_along, mover
 from quotax.sharpness.problem.setting import Measurement
+from quotax.sharpness.verdicts.along_orbit import ERRORS
+from quotax.sharpness.verdicts.arithmetic import KEPT
 from quotax.sharpness.verdicts.invariance import verdict
 
 CALL = "quotax.orbit_drift"
@@ -53,7 +56,8 @@ class DriftingMeasure(Result):
         ball: "full", "quotient", or "" for what has none.
         values: at the representatives.
         change: the largest difference from the value at the parameters, relative to it.
-        invariant: whether it is a function on the quotient, of a loss that sees outputs alone (None: not known).
+        invariant: whether it is a function on the quotient, of a loss that sees outputs alone: True where that is
+            proved and nothing measured contradicts it, None where it is not known.
     """
 
     name: str
@@ -71,8 +75,9 @@ class OrbitDrift(Result):
         times: t of the representatives `exp(t xi) params`; at zero are the parameters.
         rows: for each measure and ball its values there; the first is the loss.
         radius: of the balls.
-        loss_moves: whether the loss itself changes along the orbit, by more than rounding: it then reads the parameters
-            and not the function alone (weight decay does), and no measure is known to be a function on the quotient.
+        loss_moves: whether the loss itself changes along the orbit: it reads the parameters and not the function alone
+            (weight decay does), or rounding has changed the network; and no measure is known to be a function on the
+            quotient then.
         element: the algebra elements by family.
         status: "ok", or "not finite": a value is NaN or infinite somewhere.
     """
@@ -115,7 +120,7 @@ class OrbitDrift(Result):
         return "\n".join([table(*self._rows()), *self._below()])
 
     def _below(self) -> list[str]:
-        moved = "the loss changes along the orbit: it is no function of the network's function alone"
+        moved = "the loss changes along the orbit: it reads the parameters themselves, or rounding changed the network"
         return [f"{len(self.times)} representatives, t from {self.times[0]:g} to {self.times[-1]:g}; balls of radius "
                 f"{self.radius:g}"] + [moved] * self.loss_moves  # fmt: skip
 
@@ -232,9 +237,15 @@ def orbit_drift(
     move, teller = mover(space, xi), Teller(progress)
     found: dict[tuple[str, str], list[float]] = {}
     known: dict[tuple[str, str], bool | None] = {("loss", ""): True, (LENGTH, ""): full}
+    errors: dict[tuple[str, str], float] = {}
     for number, t in enumerate(places):
         teller(functools.partial(_told, number, len(places)))
         at = move(params, t) if t else params
+        if any(map(unfinite, jax.tree.leaves(at))):
+            raise SharpnessError(
+                f"`{CALL}`: at t = {t:g} the parameters are beyond what {setting.layout.dtype} holds; give times= "
+                "nearer to zero."
+            )
         rows = {("loss", ""): float(value(at, setting.request.batch, nothing))}
         if LENGTH in asked:
             rows[LENGTH, ""] = math.sqrt(sum(float(jnp.sum(jnp.abs(leaf) ** 2)) for leaf in jax.tree.leaves(at)))
@@ -244,20 +255,23 @@ def orbit_drift(
                 rows[name, ball] = float(getattr(told, "value", told))
                 judged = full if ball == "full" else getattr(told, "invariant", quotient)
                 known[name, ball] = judged if known.get((name, ball), judged) == judged else None
+                errors[name, ball] = max(errors.get((name, ball), 0.0), getattr(told, "standard_error", 0.0))
         rows |= {(name, ""): float(function(at)) for name, function in own.items()}
         for which, number_there in rows.items():
             found.setdefault(which, []).append(number_there)
     centre = places.index(0.0)
     rounding = math.sqrt(float(jnp.finfo(setting.layout.dtype).eps))
-    rows = [
-        DriftingMeasure(name, ball, np.asarray(values), _change(values, centre), known.get((name, ball)))
-        for (name, ball), values in found.items()
-    ]
+    changes = {which: _change(values, centre) for which, values in found.items()}
     # what is proved is that outputs stay: a loss that reads the parameters themselves need not
-    moves = not rows[0].change <= rounding
-    if moves:
-        rows = [replace(row, invariant=False if row.name == "loss" else row.invariant and None) for row in rows]
-    rows = [replace(row, invariant=False) if row.name in own and row.change > rounding else row for row in rows]
+    moves = not changes["loss", ""] <= rounding
+    for which, values in found.items():
+        explained = max(KEPT * max(map(abs, values)), ERRORS * errors.get(which, 0.0))
+        stays = max(abs(each - values[centre]) for each in values) <= explained
+        if which[0] in own and not stays and not moves:
+            known[which] = False
+        elif known.get(which) and (moves or not stays):  # whatever is proved in exact arithmetic
+            known[which] = None
+    rows = (DriftingMeasure(*which, np.asarray(found[which]), changes[which], known.get(which)) for which in found)
     return OrbitDrift(np.asarray(places), tuple(rows), radius, moves, xi)
 
 

@@ -70,4 +70,5 @@ def mover(space: Any, xi: Mapping[str, jax.Array]) -> Callable[[Tree, Any], Tree
 
 
 def _moved(space: Any, params: Tree, xi: Mapping[str, jax.Array], t: jax.Array) -> Tree:
-    return space.act(params, space.element({name: t * each for name, each in xi.items()}))
+    there = space.act(params, space.element({name: t * each for name, each in xi.items()}))
+    return jax.tree.map(lambda new, old: new.astype(old.dtype), there, params)

@@ -154,7 +154,7 @@ def charge_history(
         >>> path = qx.gradient_descent().path(loss, params, 0.01, 100, every=10)
         >>> found = charge_history(space, path, steps=range(0, 101, 10), loss=loss, eta=0.01)
         >>> found.changes["scale"][-1].round(3), found.predicted_changes["scale"][-1].round(3)
-        (np.float64(0.012), np.float64(0.012))
+        (np.float64(0.008), np.float64(0.008))
     """
     if not callable(getattr(space, "charge_drift", None)):
         raise DiscretisationError(
