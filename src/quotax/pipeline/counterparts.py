@@ -90,7 +90,7 @@ def counterparts(
     nets = [_sized(network, place) for network, place in ((first, "first"), (second, "second"))]
     known = _known(nets, rename or {})
     try:
-        names, reason = _found(*nets, known)
+        names, reason = _found(nets[0], nets[1], known)
     except ArchitectureError as refused:
         names, reason = None, f"they cannot be compared: {refused}"
     return Counterparts(names, reason, nets[0], nets[1])
