@@ -19,6 +19,7 @@ def point(name, start):
         "radii": radii, "values": numbers(s, 3), "statuses": ["stationary"] * 3, "kinks": [False] * 3,
         "evaluations": 60, "invariant": s == start, "reason": "why", "second order": numbers(1.1 * s, 3),
     }  # fmt: skip
+    curved = lambda s: profile(s) | {"radii": radii[1:], "values": numbers(s, 2), "second order": []}
     spectrum = lambda s: measure(
         s, values=[3 * s, s], bottom=[-s, s / 9], dimension=12, hessian="Riemannian", products=40, width=0.1,
         curve={"x": [-1.0, 0.0, 1.0], "y": [0.1, 4.0, 0.2]},
@@ -28,8 +29,8 @@ def point(name, start):
         "loss": 0.7654321 * start,
         "norm": 3.3333333 * start,
         "gradient": {ball: 0.1234567 * s for ball, s in balls.items()},
-        "worst case": {ball: profile(s) for ball, s in balls.items()},
-        "average": {ball: profile(0.3 * s) for ball, s in balls.items()},
+        "worst case": {ball: profile(s) for ball, s in balls.items()} | {"geodesic": curved(2.03 * start)},
+        "average": {ball: profile(0.3 * s) for ball, s in balls.items()} | {"geodesic": curved(0.61 * start)},
         "spectrum": {ball: spectrum(1.7 * s) for ball, s in balls.items()},
         "slice": {
             "steps": [-1.0, 0.0, 1.0], "losses": [[3.0, 1.0, 2.0], [3.1, 1.1, 2.1], [3.0, 1.2, 2.2]], "along": 0.2,

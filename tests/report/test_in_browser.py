@@ -81,6 +81,10 @@ def test_the_measures_agree_with_the_library(measured):
     assert second_order[1] == pytest.approx(0.2 * slope + 0.02 * top)
     assert sum(first["spectrum"]["full"]["values"]) > 0
     assert model["quotient"]["dimension"] == 8
+    curved = first["worst case"]["geodesic"]
+    assert (curved["radii"], curved["invariant"]) == ([0.2], True)
+    assert curved["values"][0] == pytest.approx(first["worst case"]["quotient"]["values"][1], rel=0.2)
+    assert first["average"]["geodesic"]["errors"][0] > 0
 
 
 @pytest.mark.parametrize("width", [360, 768, 1400])

@@ -14,6 +14,7 @@ import quotax as qx
 from quotax.presenting.layered import GAP, laid_out
 from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
+from quotax.report.page.glosses import group_words, marks
 from quotax.report.page.mathml import expression, formula, group
 from quotax.report.page.writing_out import embedded, looked_up, number, page
 from report.pages import measures
@@ -71,6 +72,7 @@ def test_every_number_that_is_shown_is_that_of_the_json(whole):
         assert inside == number(value)
         assert attrs["value"] == ("" if value is None else str(value))
     places = {attrs["data-at"] for attrs, _ in shown}
+    assert {"models/0/points/1/worst case/geodesic/values/1", "models/0/along/radius"} <= places
     assert {"models/0/points/1/worst case/quotient/values/2", "models/0/between/barrier/height"} <= places
     assert {f"models/0/along/rows/{n}/change" for n in range(3)} <= places
     assert len(places) > 60
@@ -159,6 +161,32 @@ def test_proofs_are_graphs_with_the_law_of_each_axis(known, derived):
     assert [node["of"] for node in shown(many)] == [[], [0], [1], [2]]
 
 
+def test_the_first_screen_says_the_result(whole, known):
+    told = lambda report: re.sub(r"<[^>]*>", "", report.html().split('class="lede">')[1].split("</p>")[0]).split()
+    assert " ".join(told(known)) == (
+        "2 families of symmetries, each proved for every width, move the parameters along orbits of dimension h and "
+        "change no output. Nothing else is flat."
+    )
+    assert " ".join(told(whole[0])) == (
+        "3 of the 15 dimensions in which the parameters can move change no output: 2 families of symmetries say which, "
+        "each proved for every width. 12 dimensions are left. Nothing else is flat. Between a and b the loss rises by "
+        "1.875 on the straight way, and by 0.0625 once they are aligned."
+    )
+
+
+def test_groups_and_marks_have_words():
+    families = [family for name in qx.catalogue.names() for family in qx.catalogue.load(name).families]
+    assert [str(family.group) for family in families if not group_words(str(family.group))] == []
+    assert dict(marks(["W becomes g W [the action]"])).keys() == {"the action", "T becomes g T"}
+
+
+def test_networks_that_are_not_aligned_say_why(known):
+    (model,) = known.models
+    apart = dataclasses.replace(known, models=(model | {"counterparts": {"names": None, "reason": "they <differ>"}},))
+    assert "No alignment and no barrier: they &lt;differ&gt;." in apart.html()
+    assert 'href="#m0-apart"' in apart.html()
+
+
 def test_two_models_stand_on_one_page(known):
     both = known.beside(known)
     text = both.html()
@@ -220,7 +248,7 @@ def test_orbit_dimensions_of_the_catalogue_are_formulas():
 
 
 def test_numbers_are_short_and_json_may_stand_in_a_script():
-    assert [number(x) for x in (12345, -1.23456e-9, "inf", None)] == ["12,345", "−1.235e−09", "inf", "–"]
+    assert [number(x) for x in (12345, -1.23456e-9, "inf", None)] == ["12,345", "−1.235 × 10⁻⁹", "inf", "–"]
     assert json.loads(embedded({"a": "</script>\u2028"})) == {"a": "</script>\u2028"}
     assert "</" not in embedded("</script>")
 

@@ -90,7 +90,7 @@ def counterparts(
     nets = [_sized(network, place) for network, place in ((first, "first"), (second, "second"))]
     known = _known(nets, rename or {})
     try:
-        names, reason = _found(*nets, known)
+        names, reason = _found(nets[0], nets[1], known)
     except ArchitectureError as refused:
         names, reason = None, f"they cannot be compared: {refused}"
     return Counterparts(names, reason, nets[0], nets[1])
@@ -231,18 +231,12 @@ def _marks(trace: Trace, points: Sequence[Sequence[Any]], given: Sequence[str]) 
 
 def _agree(traces: tuple[Trace, Trace], points: Sequence[Sequence[Any]], names: Mapping[str, str]) -> bool:
     """Whether the outputs are equal at random points, of which every array is its own."""
+    outputs: tuple[list[np.ndarray], list[np.ndarray]] = [], []
     for number, inputs in enumerate(points):
-        draws = [
-            {
-                own[side]: _drawn(_spec(trace, own[side]), trace, number, -1 - place)
-                for place, own in enumerate(names.items())
-            }
-            for side, trace in enumerate(traces)
-        ]
-        outputs = [_outputs(trace, params, inputs) for trace, params in zip(traces, draws, strict=True)]
-        if not _equal(*outputs):
-            return False
-    return True
+        for trace, own, seen in zip(traces, (names.keys(), names.values()), outputs, strict=True):
+            drawn = {n: _drawn(_spec(trace, n), trace, number, -1 - place) for place, n in enumerate(own)}
+            seen.extend(_outputs(trace, drawn, inputs))
+    return _equal(*outputs)
 
 
 def _outputs(trace: Trace, params: Mapping[str, np.ndarray], inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -259,7 +253,8 @@ def _drawn(spec: ArraySpec, trace: Trace, number: int, kind: int) -> np.ndarray:
     shape = spec.shape(trace.sizes)
     size = math.prod(shape)
     # a square matrix of these neither shrinks nor stretches, so that deep networks stay where they are sensitive
-    return _generator(number, kind, size).normal(scale=size**-0.25, size=size).reshape(shape)
+    array = _generator(number, kind, size).normal(scale=size**-0.25, size=size).reshape(shape)
+    return np.abs(array) if number % 2 else array  # roots and logarithms are of positive numbers
 
 
 def _generator(*seed: int) -> np.random.Generator:

@@ -39,6 +39,10 @@ def proof_picture(nodes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"boxes": boxes, "paths": paths, "curves": [written(path) for path in paths], "width": wide, "height": high}
 
 
+_NO_LAW = "?"
+"""Along an axis of a tensor that moves otherwise than by factors."""
+
+
 def operation(node: dict[str, Any]) -> str:
     """How a tensor without a name of its own is made: the first word of its place."""
     return node["place"].partition(" at ")[0] or node["name"]
@@ -46,9 +50,11 @@ def operation(node: dict[str, Any]) -> str:
 
 def said(node: dict[str, Any]) -> str:
     """What becomes of a tensor, in a sentence."""
-    along = [f"{_law(one['law'])} along {one['axis']}" for one in node["axes"] if one["law"]]
+    along = [f"{_law(one['law'])} along {one['axis']}" for one in node["axes"] if one["law"] not in ("", _NO_LAW)]
     if not node["moves"]:
         return "stays"
+    if node["law"].startswith("is "):
+        return f"moves, and {_law(node['law'])}"
     return f"becomes {_law(node['law'])}" + (f": {', '.join(along)}" if along else "")
 
 
@@ -60,7 +66,7 @@ def _box(node: dict[str, Any]) -> dict[str, Any]:
     name = node["name"] if node["kind"] != "tensor" else operation(node)
     columns, at = [], 0.0
     for one in node["axes"]:
-        law = f"× {_law(one['law'])}" if one["law"] else ""
+        law = f"× {_law(one['law'])}" if one["law"] not in ("", _NO_LAW) else ""
         wide = max(_CHARACTER * max(len(one["axis"]), len(law)) + 2 * _PADDING, 26.0)
         columns.append({"axis": one["axis"], "law": law, "x": at, "width": wide})
         at += wide

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_BALLS = {"full": "full ball", "quotient": "quotient"}
+BALLS = {"full": "full ball", "quotient": "quotient", "geodesic": "quotient, geodesics"}
+"""What people read of a ball: geodesics are those of the quotient's metric, where the others take straight steps."""
 
 
 def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,8 +19,9 @@ def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
     for measure, title in (("worst case", "worst case"), ("average", "mean on the sphere")):
         for ball in point[measure]:
             at = f"{where}/{measure}/{ball}"
-            colour = (0 if ball == "full" else 1) + (0 if measure == "worst case" else 2)
-            name = f"{title}, {_BALLS[ball]}"
+            colour = {"full": 0, "quotient": 1, "geodesic": 4}[ball]
+            colour += 0 if measure == "worst case" else 1 if ball == "geodesic" else 2
+            name = f"{title}, {BALLS[ball]}"
             series.append({"name": name, "x": f"{at}/radii", "y": f"{at}/values", "colour": colour, "marks": True})
             if point[measure][ball]["second order"]:
                 second = f"{at}/second order"
@@ -38,11 +40,11 @@ def spectrum(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
         at = f"{where}/spectrum/{ball}"
         if found["curve"]["x"]:
             series.append(
-                {"name": f"density, {_BALLS[ball]}", "x": f"{at}/curve/x", "y": f"{at}/curve/y", "colour": colour,
+                {"name": f"density, {BALLS[ball]}", "x": f"{at}/curve/x", "y": f"{at}/curve/y", "colour": colour,
                  "area": True}
             )  # fmt: skip
         for end, title in (("values", "largest"), ("bottom", "smallest")):
-            name = f"{title} eigenvalues, {_BALLS[ball]}"
+            name = f"{title} eigenvalues, {BALLS[ball]}"
             series.append({"name": name, "ticks": f"{at}/{end}", "colour": colour, "row": colour})
     floor = 0.02 / max([found["width"] for found in point["spectrum"].values() if found["width"]], default=1.0)
     return _figure(series, "eigenvalue of the Hessian", "eigenvalues per unit", y="log", floor=floor)
@@ -53,7 +55,7 @@ def orbit(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     names = list(dict.fromkeys(row["name"] for row in found["rows"]))
     series = []
     for n, row in enumerate(found["rows"]):
-        name = f"{row['name']}, {_BALLS[row['ball']]}" if row["ball"] else row["name"]
+        name = f"{row['name']}, {BALLS[row['ball']]}" if row["ball"] else row["name"]
         series.append(
             {"name": name, "x": f"{where}/stretches", "y": f"{where}/rows/{n}/values", "relative": True,
              "colour": names.index(row["name"]), "marks": True, "dash": row["ball"] == "quotient"}

@@ -14,6 +14,8 @@ import quotax as qx
 
 SAMPLES, PROBES = 64, 3
 """Of mean rises, and of densities."""
+_GEODESICS = 16
+"""Of mean rises along geodesics, each of which solves a differential equation."""
 _POINTS = 240
 """Of the curve of a density."""
 _ACROSS = 17
@@ -67,7 +69,8 @@ def measured(wish: Wish, params: Any) -> dict[str, Any]:
     balls = wish.balls
     out: dict[str, Any] = {"loss": _loss(wish, params), "norm": _norm(params)}
     out["gradient"] = {ball: _slope(wish, params, ball) for ball in balls}
-    out["worst case"] = {ball: _profile(wish, params, ball) for ball in balls}
+    profiles = {ball: _profile(wish, params, ball) for ball in balls}
+    out["worst case"] = {ball: _risen(wish, ball, found) for ball, found in profiles.items()}
     out["average"] = {ball: _average(wish, params, ball) for ball in balls}
     wish.tell("spectra of the Hessian")
     spectra = {
@@ -91,6 +94,9 @@ def measured(wish: Wish, params: Any) -> dict[str, Any]:
         mean = out["trace"][ball]["value"] / max(out["trace"][ball]["dimension"], 1)
         out["worst case"][ball]["second order"] = [slope * r + 0.5 * largest[0] * r**2 for r in wish.radii if largest]
         out["average"][ball]["second order"] = [0.5 * mean * r**2 for r in wish.radii]
+    curved = wish.space is not None and wish.space.fiber_dim and wish.space.metric_name != "euclidean"
+    if curved:  # otherwise geodesics are straight
+        _along_geodesics(wish, params, profiles["quotient"], out)
     if wish.space is not None and wish.space.fiber_dim and np.isfinite(spectra["quotient"].values[:1]).any():
         out["slice"] = _slice(wish, params, spectra["quotient"].vectors[0])
     return out
@@ -175,12 +181,15 @@ def _verdict(wish: Wish, ball: str, result: Any) -> dict[str, Any]:
     return {"invariant": result.invariant, "reason": result.reason}
 
 
-def _profile(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
+def _profile(wish: Wish, params: Any, ball: str) -> Any:
     wish.tell(f"the largest rise by radius, {ball}")
-    found = qx.profile(
+    return qx.profile(
         wish.loss, params, wish.radii, steps=wish.steps, key=wish.key, progress=wish.tell,
         **wish.balls[ball], **wish.data,
     )  # fmt: skip
+
+
+def _risen(wish: Wish, ball: str, found: Any) -> dict[str, Any]:
     return {
         "radii": found.radii.tolist(),
         "values": found.values.tolist(),
@@ -191,6 +200,38 @@ def _profile(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
     }
 
 
+def _along_geodesics(wish: Wish, params: Any, straight: Any, out: dict[str, Any]) -> None:
+    """The largest and the mean rise along geodesics, at the larger radii.
+
+    Geodesics leave straight lines as the square of the radius, so the smaller radii say the same twice. A search starts
+    at the steepest straight step, which for the same reason is near the steepest geodesic.
+    """
+    ball: dict[str, Any] = {"space": wish.space, "ball": "geodesic", "key": wish.key} | wish.data
+    first = len(wish.radii) // 2
+    budget = max(4, wish.steps // 2)
+    worst, mean = [], []
+    try:
+        for radius, start in zip(wish.radii[first:], straight.results[first:], strict=False):
+            wish.tell(f"the rise along geodesics at radius {radius:g}")
+            begin = {"start": start.perturbation} if start.value > 0 else {}
+            worst.append(qx.sharpness(wish.loss, params, radius, budget=budget, progress=wish.tell, **begin, **ball))
+            mean.append(qx.average_sharpness(wish.loss, params, radius, samples=_GEODESICS, probes=0, **ball))
+    except qx.QuotaxError as refused:
+        out["without geodesics"] = str(refused)
+        return
+    radii = list(wish.radii[first : first + len(worst)])
+    out["worst case"]["geodesic"] = {
+        "radii": radii,
+        "values": [each.value for each in worst],
+        "statuses": [each.status for each in worst],
+        "kinks": [each.kink for each in worst],
+        "evaluations": sum(each.evaluations for each in worst),
+        "second order": [],
+        **_verdict(wish, "geodesic", worst[-1]),
+    }
+    out["average"]["geodesic"] = _mean(wish, "geodesic", radii, mean) | {"second order": []}
+
+
 def _average(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
     wish.tell(f"the mean rise by radius, {ball}")
     found = [
@@ -199,12 +240,16 @@ def _average(wish: Wish, params: Any, ball: str) -> dict[str, Any]:
         )
         for radius in wish.radii
     ]
+    return _mean(wish, ball, wish.radii, found)
+
+
+def _mean(wish: Wish, ball: str, radii: Sequence[float], found: list[Any]) -> dict[str, Any]:
     return {
-        "radii": list(wish.radii),
+        "radii": list(radii),
         "values": [each.value for each in found],
         "errors": [each.standard_error for each in found],
         "statuses": [each.status for each in found],
-        **_verdict(wish, ball, found[0]),
+        **_verdict(wish, ball, next((each for each in found if each.invariant is not None), found[0])),
     }
 
 

@@ -13,8 +13,11 @@ from typing import Any
 
 from quotax.presenting.proof_picture import operation, proof_picture, said
 from quotax.report.page import charts
+from quotax.report.page.glosses import claimed, group_words, marks, scopes
 from quotax.report.page.graph import COLOURS, picture
 from quotax.report.page.mathml import expression, formula, group
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -38,6 +41,10 @@ def _template() -> Any:
         "formula": formula,
         "expression": expression,
         "group": group,
+        "group_words": group_words,
+        "claimed": claimed,
+        "marks": marks,
+        "scopes": scopes,
         "picture": picture,
         "proof_picture": proof_picture,
         "operation": operation,
@@ -58,8 +65,8 @@ def looked_up(report: Mapping[str, Any], place: str) -> Any:
 def number(value: Any) -> str:
     """A number as the page shows it.
 
-    >>> number(4880), number(0.00123456), number("nan"), number(None), number(2.0)
-    ('4,880', '0.001235', 'nan', '–', '2')
+    >>> number(4880), number(0.00123456), number("nan"), number(None), number(2.0), number(-7.491e-8)
+    ('4,880', '0.001235', 'nan', '–', '2', '−7.491 × 10⁻⁸')
     """
     if value is None:
         return "–"
@@ -67,7 +74,8 @@ def number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.4g}".replace("-", "−")
+    digits, _, power = f"{value:.4g}".replace("-", "−").partition("e")
+    return f"{digits} × 10{str(int(power.replace('−', '-'))).translate(_RAISED)}" if power else digits
 
 
 def embedded(value: Any) -> str:

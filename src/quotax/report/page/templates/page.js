@@ -3,7 +3,12 @@
   const report = JSON.parse(document.getElementById("report").textContent);
   const at = (place) => place.split("/").reduce((value, name) => value[name], report);
   const numbers = (place) => at(place).map(Number);
-  const shown = (x) => (x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : String(+x.toPrecision(4))).replace("-", "−");
+  const shown = (x) => {
+    if (x === 0 || (Math.abs(x) < 1e5 && Math.abs(x) >= 1e-4)) return String(+x.toPrecision(4)).replace("-", "−");
+    const [digits, power] = x.toExponential(3).split("e");
+    const raised = [...String(+power)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[+c])).join("");
+    return `${String(+digits).replace("-", "−")} × 10${raised}`;
+  };
   const space = document.querySelector(".canvas svg").namespaceURI;
   const make = (name, attributes = {}, parent = null, text = null) => {
     const node = document.createElementNS(space, name);
@@ -140,6 +145,11 @@
     }
     const every = Math.max(1, Math.ceil(whole / count));
     const out = [];
+    if (2 * whole <= count + 1) {
+      for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++)
+        for (const m of [1, 3]) if (m * 10 ** e >= low * 0.999 && m * 10 ** e <= high * 1.001) out.push(+(m * 10 ** e).toPrecision(1));
+      return out;
+    }
     for (let e = Math.ceil(Math.log10(low) - 1e-9); e <= Math.log10(high) + 1e-9; e += every) out.push(10 ** e);
     return out;
   };
@@ -183,7 +193,9 @@
       const cell = side / at_.length;
       values.forEach((row, i) => row.forEach((value, j) => {
         const share = high > low ? (value - low) / (high - low) : 0;
-        if (Number.isFinite(value)) make("rect", { class: "cell", x: X(at_[i]) - cell / 2, y: Y(at_[j]) - cell / 2, width: cell + 0.4, height: cell + 0.4, opacity: (0.04 + 0.66 * share).toFixed(3) }, svg);
+        const [x, y] = [Math.round(left + i * cell), Math.round(top + side - (j + 1) * cell)];
+        const [wide, high_] = [Math.round(left + (i + 1) * cell) - x, Math.round(top + side - j * cell) - y];
+        if (Number.isFinite(value)) make("rect", { class: "cell", x, y, width: wide, height: high_, opacity: (0.04 + 0.66 * share).toFixed(3) }, svg);
       }));
       const xs = at_.map(X), ys = at_.map(Y);
       for (let n = 1; n < 10; n++) make("path", { class: "level", d: level(xs, ys, values, low + (n / 10) * (high - low)) }, svg);
