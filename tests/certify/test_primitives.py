@@ -177,6 +177,10 @@ def places(b):
     return jnp.arange(b.shape[0])
 
 
+def rows(b):
+    return jnp.broadcast_to(places(b) // 2, (b.shape[0], b.shape[0]))
+
+
 def bits(x):
     return x.astype(jnp.int8).astype(float)
 
@@ -312,6 +316,10 @@ CASES = {
         lambda b, c: jnp.sum(b.at[jnp.argmax(c)].add(1.0)),
         lambda b, c: jnp.sum(b.at[places(b)[::-1]].add(c)),
         lambda b, c: jnp.sum((0 * b).at[places(b) // 2].add(b * c) ** 2),
+        lambda b, c: jnp.sum((0 * b).at[2 * places(b)].add(b * c, mode="drop") * c),
+        lambda b, c: jnp.sum((0 * b).at[places(b) - 1].add(c, mode="clip") * b),
+        lambda b, c: jnp.sum(jax.ops.segment_sum(jnp.outer(b, c), places(b) // 2, b.shape[0]) ** 2 * c),
+        lambda b, c: jnp.sum(jax.vmap(lambda u, r: (0 * u).at[r].add(u))(jnp.outer(b, c), rows(b)) * c),
     ],
     # sums of products
     "dot_general": [

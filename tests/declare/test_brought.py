@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import quotax as qx
 from quotax.declare.brought.factories import fitted, value
 from quotax.declare.brought.leaves import Leaves, is_floating
-from quotax.errors import QuotaxError
 
 KEY = jax.random.key(0)
 
@@ -207,17 +206,17 @@ def test_states_keys_and_masks_among_the_inputs():
 
 @pytest.mark.slow
 def test_what_a_fixed_key_draws_is_a_constant():
-    """In a type of its own: in the default type it is another number in float64, and refused."""
+    """In a type of its own, and in the default type, which draws another number in float64: the user's is read."""
 
     def net(p, x, key, dtype):
         return p["V"] @ jax.nn.relu(p["W"] @ x) + p["s"] * jax.random.normal(key, (2,), dtype)
 
     params = {"W": jnp.ones((5, 3)), "V": jnp.ones((2, 5)), "s": jnp.ones(2)}
     brought = lambda dtype: qx.from_function(functools.partial(net, dtype=dtype), params, jnp.ones(3), KEY)
-    found = qx.derive(brought(jnp.float32), progress=lambda line: None)
-    assert {str(family.group) for family in found.families} == {"R+^h0"}
-    with jax.enable_x64(False), pytest.raises(QuotaxError, match="another function in float32"):
-        qx.derive(brought(float), progress=lambda line: None)
+    for dtype, double in ((jnp.float32, True), (float, False)):
+        with jax.enable_x64(double):
+            found = qx.derive(brought(dtype), progress=lambda line: None)
+            assert {str(family.group) for family in found.families} == {"R+^h0"}
 
 
 def test_one_argument_may_be_a_dict_or_a_tuple():

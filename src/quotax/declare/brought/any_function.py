@@ -206,16 +206,14 @@ def _met(axes: Axes, dims: Mapping[str, Sequence[Dims]], pairs: Sequence[tuple[s
 
 
 def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:
-    """The trace in double precision; of a function that raises there and runs in single precision, by its steps."""
+    """The trace in double precision; of a function that raises there, or is another one, by its steps in single."""
     try:
         return origin, _traced(origin, shapes, {})
     except ArchitectureError as error:
-        if error.__cause__ is None:  # it does not raise: it is another function in float32
-            raise
         single = dataclasses.replace(origin, single=True)
         try:
             return single, _traced(single, shapes, {})
-        except Exception:  # whatever the function raises there too
+        except Exception:  # whatever is wrong with it there too
             raise error from error.__cause__
 
 

@@ -264,11 +264,13 @@ class Followed:
             among = -1 - len(self._chosen)
             self._chosen[among] = dims[0][-1 if name == "top_k" else settings["axes"][0]]
             kept = [frozenset(), frozenset([among])][-len(kept) :]
+        if name in _SCATTERS:
+            return [self._scatter(equation, dims, origin)], [frozenset()]
         if name == "dynamic_slice":
             starts = zip(origin[1:], dims[0], settings["slice_sizes"], strict=False)
             for sources, dim, size in starts:
-                if (place := _only_token(sources)) is not None and size == 1 and place not in self._chosen:
-                    self.looked_up.setdefault(place, dim)
+                if size == 1:
+                    self._along(sources, dim)
         rule = _RULES.get(name)
         shapes = [v.aval.shape for v in equation.outvars]
         if rule is not None:
@@ -296,11 +298,8 @@ class Followed:
         sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
         own = equation.invars[0].aval.shape
         counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
-        if len(counted) == 1 and (place := _only_token(origin[1])) is not None:
-            if place in self._chosen:
-                meet(self._chosen[place], operand[counted[0]])
-            else:
-                self.looked_up.setdefault(place, operand[counted[0]])
+        if len(counted) == 1:
+            self._along(origin[1], operand[counted[0]])
         batching = getattr(settings, "operand_batching_dims", ())
         inner = [k for k in range(len(own)) if k not in settings.collapsed_slice_dims and k not in batching]
         offsets = dict(zip(settings.offset_dims, inner, strict=True))
@@ -313,6 +312,32 @@ class Followed:
             else:
                 out.append(next(outer, (Unknown(size),)))
         return out
+
+    def _scatter(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> list[Dims]:
+        """Rows written by number, into the dimension that the numbers count."""
+        settings, (operand, indices, new) = equation.params["dimension_numbers"], dims
+        own, made = equation.invars[0].aval.shape, equation.invars[2].aval.shape
+        batching = getattr(settings, "operand_batching_dims", ())
+        inner = [k for k in range(len(own)) if k not in settings.inserted_window_dims and k not in batching]
+        windows = dict(zip(settings.update_window_dims, inner, strict=True))
+        outer = iter(indices[:-1])
+        for place, size in enumerate(made):
+            if place not in windows:
+                meet(new[place], next(outer, new[place]))
+            elif own[windows[place]] == size:
+                meet(new[place], operand[windows[place]])
+        for k, at in zip(batching, getattr(settings, "scatter_indices_batching_dims", ()), strict=True):
+            meet(operand[k], indices[at])
+        counted = [k for k in settings.scatter_dims_to_operand_dims if k in settings.inserted_window_dims]
+        if len(counted) == 1:
+            self._along(origin[1], operand[counted[0]])
+        return operand
+
+    def _along(self, sources: Sources, dim: Dims) -> None:
+        """Tokens of one input, or places that were chosen, count a dimension; all that they count are one."""
+        if (place := _only_token(sources)) is not None:
+            counted = self._chosen if place in self._chosen else self.looked_up
+            meet(counted.setdefault(place, dim), dim)
 
 
 def _undo_cuts(dims: Sequence[Dims]) -> None:
@@ -507,6 +532,7 @@ def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]
 
 
 _LINEAR = ("add", "sub", "add_any", "neg", "div", "complex", "real", "imag", "conj", "convert_element_type", "copy")
+_SCATTERS = ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min")
 _MOVES = ("broadcast_in_dim", "reshape", "squeeze", "transpose", "concatenate", "slice", "expand_dims", "rev")
 _CHOICES = ("argmax", "argmin", "top_k")
 """Primitives whose last output holds places of a dimension."""
@@ -522,7 +548,7 @@ _RULES = {
     "unstack": _unstacked,
     "slice": _slice,
     "iota": lambda s, d, shapes: [_fresh(shapes[0])],
-    **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "scatter", "scatter-add", "sort"), _where_whole),
+    **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "sort"), _where_whole),
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _where_whole),
     **{
         f"reduce_{what}": _reduce

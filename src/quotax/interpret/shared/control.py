@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from quotax.interpret.domain import Eqn, Rule, Unreadable, concrete, is_known
 from quotax.programs.jaxprs import as_closed
@@ -72,14 +73,27 @@ def while_loop(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
-    """Evaluate the branch that a constant index names."""
+    """Evaluate the branch that a constant index names; where the index is a value, all of them, and choose."""
+    branches = eqn.params["branches"]
     index = concrete(eqn.domain, args[0])
     if index is None:
-        raise Unreadable(
-            "its condition depends on the parameters or inputs", "compute both branches and use `jnp.where`"
-        )
-    branches = eqn.params["branches"]
+        return eqn.run(_all_branches(eqn), args)
     return eqn.run(branches[int(np.clip(index, 0, len(branches) - 1))], args[1:])
+
+
+def _all_branches(eqn: Eqn) -> Any:
+    """A choice among the outputs of all branches: functions of real numbers have no effects where they are not taken."""
+    bodies = [jaxpr_as_fun(as_closed(body)) for body in eqn.params["branches"]]
+
+    def chosen(index: Any, *operands: Any) -> list[Any]:
+        outputs = [body(*operands) for body in bodies]
+        last = outputs[-1]
+        for k in reversed(range(len(bodies) - 1)):
+            last = [jax.lax.select(index > k, later, here) for later, here in zip(last, outputs[k], strict=True)]
+        return last
+
+    avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in eqn.inputs]
+    return jax.make_jaxpr(chosen)(*avals)
 
 
 def rewritten(function: Callable[..., Any]) -> Rule:

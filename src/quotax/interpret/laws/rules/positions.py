@@ -141,18 +141,22 @@ def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size:
     return algebra.atoms.make(key, kinds.Selection(poly), name, [*rows, size], **facts)
 
 
-def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool) -> Poly:
-    """`[poly = column]`, whatever the polynomial is; `strict` says that it is known to be in bounds."""
+def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool, dropped: bool = False) -> Poly:
+    """`[poly = column]`, whatever the polynomial is.
+
+    `strict` says that it is known to be in bounds, `dropped` that what is out of bounds is no column.
+    """
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
     if factor is not None:
-        if algebra.atoms[factor.atom].what != kinds.TokenInput(column.extent):
+        own = algebra.atoms[factor.atom].what == kinds.TokenInput(column.extent)
+        if not own and not dropped and not _in_bounds(algebra, poly, column.extent):
             raise NoLaw("its tokens do not run over the axis that is read")
         return token_selection(algebra, factor, column)
     place_of = top_place(eqn, poly, column)
     if place_of is not None:
         return place_of
-    if not strict and not _in_bounds(algebra, poly, column.extent):
+    if not (strict or dropped) and not _in_bounds(algebra, poly, column.extent):
         raise NoLaw("its positions may be out of bounds")
     labels = algebra.free_in(poly)
     definition = algebra.in_slots(poly, labels)
@@ -276,7 +280,7 @@ def gather(eqn: Eqn, args: list[Value]) -> list[Value]:
     writer, algebra = eqn.writer, eqn.algebra
     operand, where = writer.tensor(args[0]), writer.tensor(args[1])
     numbers = eqn.params["dimension_numbers"]
-    strict = eqn.params["mode"] != GatherScatterMode.FILL_OR_DROP
+    strict = eqn.params["mode"] == GatherScatterMode.PROMISE_IN_BOUNDS
     shape, counts = eqn.shape(0), [tensors.extent(n) for n in eqn.params["slice_sizes"]]
     out_rank, rank = len(eqn.out_shape), len(shape)
     mapped, batching = list(numbers.start_index_map), list(numbers.operand_batching_dims)
@@ -397,13 +401,16 @@ def _placed(eqn: Eqn, old: Tensor, new: Tensor, at: Sequence[Size], keep: bool) 
 
 
 def scatter(keep: bool) -> Rule:
-    """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`)."""
+    """One block written at a known position (`x.at[0].set`), or added to what is there (`keep`).
+
+    At positions that are values `sum_r [position_r = c] new_r` is added (`jax.ops.segment_sum`), or one entry replaced.
+    """
 
     def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
         old, where, new = (eqn.writer.tensor(a) for a in args)
         numbers = eqn.params["dimension_numbers"]
         if len(where.dims) != 1 or numbers.operand_batching_dims:
-            raise NoLaw("it writes to several places")
+            return [_written_at_values(eqn, old, where, new, keep)]
         shape = eqn.shape(0)
         kept = [d for d in range(len(shape)) if d not in numbers.inserted_window_dims]
         counts = [ONE] * len(shape)
@@ -413,7 +420,7 @@ def scatter(keep: bool) -> Rule:
         for component, d in enumerate(numbers.scatter_dims_to_operand_dims):
             start = as_size(eqn.algebra, _component(eqn, where, component, 0))
             if start is None:
-                raise NoLaw("it writes to a place that is a value")
+                return [_written_at_values(eqn, old, where, new, keep)]
             beyond = start.plus(counts[d]).minus(shape[d]).positive
             if beyond and eqn.params["mode"] == GatherScatterMode.FILL_OR_DROP:
                 return [old]  # what lies beyond the end is dropped
@@ -429,3 +436,51 @@ def scatter(keep: bool) -> Rule:
         return [_placed(eqn, old, moved, at, keep)]
 
     return rule
+
+
+def _written_at_values(eqn: Eqn, old: Tensor, where: Tensor, new: Tensor, keep: bool) -> Tensor:
+    """`old_c + sum_r [position_r = c] new_r`, or one entry replaced: `(1 - [position = c]) old_c + [position = c] new`.
+
+    A position beyond the end is that of no entry, as JAX drops what is written there.
+    """
+    algebra, numbers, shape = eqn.algebra, eqn.params["dimension_numbers"], eqn.shape(0)
+    vector = len(where.dims) - 1
+    windows, batch = list(numbers.update_window_dims), list(numbers.operand_batching_dims)
+    written = list(numbers.scatter_dims_to_operand_dims)
+    kept = [d for d in range(len(shape)) if d not in numbers.inserted_window_dims and d not in batch]
+    rows = [k for k in range(len(new.dims)) if k not in windows]
+    whole_windows = all(eqn.shape(2)[k] == shape[d] for k, d in zip(windows, kept, strict=True))
+    if not whole_windows or not set(written) <= set(numbers.inserted_window_dims):
+        raise NoLaw("it writes windows at positions that are values")
+    if [new.dims[k] for k in rows] != list(where.dims[:vector]):
+        raise NoLaw("its positions and what it writes do not factor alike")
+    dims: list[tuple[Size, ...]] = [() if size == ONE else (size,) for size in shape]
+    here: dict[Index, Index] = {}
+    what: dict[Index, Index] = {}
+    for k, d in zip(windows, kept, strict=True):
+        dims[d] = new.dims[k]
+        what |= {place(k, f, s): place(d, f, s) for f, s in enumerate(dims[d])}
+    same = dict(zip(numbers.scatter_indices_batching_dims, batch, strict=True))
+    summed: list[Index] = []
+    for k, row in enumerate(rows):
+        if k in same:
+            dims[same[k]] = new.dims[row]
+        for f, s in enumerate(new.dims[row]):
+            at = place(same[k], f, s) if k in same else eqn.writer.fresh(s)
+            summed += [] if k in same else [at]
+            here[place(k, f, s)] = what[place(row, f, s)] = at
+    if summed and not keep:
+        raise NoLaw("it writes to several places, and which is the last is not said")
+    hits = UNIT
+    mode = eqn.params["mode"]
+    promised, dropped = mode == GatherScatterMode.PROMISE_IN_BOUNDS, mode == GatherScatterMode.FILL_OR_DROP
+    for component, d in enumerate(written):
+        column: Index = Fixed(ZERO, ONE) if shape[d] == ONE else place(d, 0, shape[d])
+        position = algebra.substitute(_component(eqn, where, component, vector), here)
+        hits = algebra.multiply(hits, hit(eqn, position, column, promised, dropped))
+    added = algebra.multiply(hits, algebra.substitute(new.poly, what), summed)
+    made = replace(new, dims=tuple(dims), poly=added, compared=())
+    old, made, inside = tensors.unified(algebra, [old, made, Tensor(tuple(dims), UNIT if keep else hits)])
+    outside = UNIT if keep else algebra.add(UNIT, inside.poly, -1)
+    poly = algebra.add(made.poly, algebra.multiply(outside, old.poly))
+    return eqn.writer.settled(merged([old, made], Tensor(old.dims, poly)))
