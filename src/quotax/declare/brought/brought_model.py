@@ -238,7 +238,6 @@ def free_axes(
 
     All are moved at once first, to unequal sizes; where that is refused one by one, and then together.
     """
-
     refusal = lambda sizes: _refusal(traced, dict(own) | sizes)
     pool = (n for n in _PRIMES if n not in own.values())
     moved = dict(zip(tried, pool, strict=False))
