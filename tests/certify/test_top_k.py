@@ -70,3 +70,48 @@ def test_what_is_level_far_out_is_equal_in_floats_alone(scores, statuses):
     model = mixture(lambda p, x: p["W2"][jnp.argmax(scores(p["G"] @ x))] @ p["W1"].sum((0, 2)))
     action = {"G": "g @ G", "W2[e,y,h]": "g[e,e_] W2[e_,y,h]"}
     assert qx.verify(model, qx.Symmetry("experts", qx.Permutation("e"), action)).status in statuses
+
+
+def routed(scores, level=-jnp.inf, shown=lambda n: jnp.arange(n)[:, None] >= jnp.arange(n)):
+    """Experts behind an attention with a mask of infinities: `scores` are what its exponentials are of."""
+
+    @qx.architecture(params={"Q": "d d", "V": "v d", "O": "d v", "G": "e d", "W": "e d"}, inputs={"x": "t d"})
+    def model(p, x):
+        z = jnp.where(shown(x.shape[0]), x @ p["Q"] @ x.T, level)
+        weights = jnp.exp(scores(z))
+        x = x + (weights / weights.sum(-1, keepdims=True)) @ (x @ p["V"].T) @ p["O"].T
+        best, places = jax.lax.top_k(x @ p["G"].T, 2)
+        gates = jnp.sum(jax.nn.one_hot(places, p["G"].shape[0]) * jax.nn.softmax(best)[..., None], -2)
+        return gates @ (p["W"] / p["G"][:1])
+
+    return model
+
+
+VALUES = qx.Symmetry("values", qx.GL("v"), {"V": "g @ V", "O": "O @ inv(g)"})
+
+
+def test_places_behind_a_mask_of_infinities():
+    """The exponentials are numbers wherever a row sees itself, and so are the scores of experts."""
+    stable = lambda z: z - jax.lax.stop_gradient(z.max(-1, keepdims=True))
+    certificate = qx.verify(routed(stable), VALUES)
+    assert certificate.status == "proved"
+    assert certificate.scope.startswith("every width with e ≥ 2")
+    assert not any("infin" in line for line in certificate.assumptions)
+    twin = qx.Symmetry("twin", qx.GL("v"), {"V": "g @ V", "O": "O @ g"})
+    assert qx.verify(routed(stable), twin).status == "refuted"
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [lambda z: z - z, lambda z: 0 * z, lambda z: z + (-z).max(-1, keepdims=True), lambda z: -z],
+    ids=["cancelled", "times zero", "other sign", "infinite"],
+)
+def test_infinities_that_meet_others_leave_a_place_unsaid(scores):
+    assert qx.verify(routed(scores), VALUES).status == "undecided"
+
+
+def test_rows_that_see_nothing_leave_a_place_unsaid():
+    stable = lambda z: z - z.max(-1, keepdims=True)
+    assert (
+        qx.verify(routed(stable, shown=lambda n: jnp.arange(n)[:, None] > jnp.arange(n)), VALUES).status == "undecided"
+    )

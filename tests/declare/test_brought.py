@@ -537,3 +537,53 @@ def test_numpy_arrays_of_a_function_stay_in_its_precision():
         net = lambda p, x: (p["V"] * mask) @ (inner(p["W"]) @ x)
         arch = qx.from_function(net, params, jnp.ones(3))
         assert arch(params, jnp.ones(3)).dtype == net(params, jnp.ones(3)).dtype == jnp.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["one hot", "gather"])
+def test_experts_that_a_gate_chooses_are_one_axis(way):
+    """By a number that the trace does not show, or by the places that stand in integers."""
+
+    def mixture(p, x):
+        weights, places = jax.lax.top_k(x @ p["gate"], 2)
+        weights = jax.nn.softmax(weights)
+        if way == "gather":
+            return jnp.einsum("tk,td,tkde->te", weights, x, p["experts"][places])
+        chosen = jax.nn.one_hot(places, p["gate"].shape[1])
+        return jnp.einsum("tk,tkn,td,nde->te", weights, chosen, x, p["experts"])
+
+    params = {"gate": np.ones((2, 3)), "experts": np.ones((3, 2, 4))}
+    arch = qx.from_function(mixture, params, np.ones((5, 2)))
+    axes = {a.name: a.axes_text.split() for a in arch.arrays}
+    assert axes["gate"][1] == axes["experts"][0]
+    assert not arch.fixed
+
+
+def joined(p, x):
+    return jnp.tanh(jnp.concatenate([x, x @ p["A"]]) @ p["B"])
+
+
+def made(d, h):
+    """By NumPy and by a loop: sizes have to be numbers."""
+    return {"A": np.stack([np.ones(d) for _ in range(h)], 1), "B": np.random.default_rng(0).normal(size=(d + h, 2))}
+
+
+def test_a_factory_says_sums_that_the_model_puts_together():
+    arch = qx.from_function(joined, made(3, 4), np.ones(3), make=made)
+    assert [a.axes_text for a in arch.arrays] == ["d h", "d+h y"]
+    found = qx.derive(arch, progress=lambda line: None)
+    assert {str(s.group) for s in found} == {"GL(h)", "R^h^d", "R^y^h"}
+    assert {found.certificate(s.name).scope for s in found} == {"every width"}
+    token = lambda p, x: jnp.concatenate([p["c"][None], x @ p["E"]]) + p["T"]
+    of = lambda n, d: {"c": np.ones(d), "E": np.ones((2, d)), "T": np.ones((1 + n, d))}
+    axes = {a.name: a.axes_text for a in qx.from_function(token, of(4, 3), np.ones((4, 2)), make=of).arrays}
+    assert axes["T"] == "1+n d"
+
+
+@pytest.mark.parametrize("size", [lambda d, h: 2 * d + h, lambda d, h: d + h + 1 - d // 3, lambda d, h: 3 * h // 2 + 1])
+def test_other_sums_of_a_factory_are_refused(size):
+    twin = lambda d, h: {"A": np.ones((d, h)), "B": np.ones((size(d, h), 2))}
+    with pytest.raises(
+        qx.ArchitectureError, match=r"no sum of what the model puts together|gives it|computes something"
+    ):
+        qx.from_function(joined, made(3, 4), np.ones(3), make=twin)

@@ -76,8 +76,10 @@ class CoveredSizes:
         return f"every width of {', '.join(varied)} at {sizes_text(self.held)}{shown}"
 
     def surely(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it covers these, so that no condition has to be understood for it."""
-        if self.conditions or self.multiples or any(sizes[axis] != size for axis, size in self.held.items()):
+        """Whether it covers these: of its conditions those are understood that compare an axis with a number."""
+        if not all(_meets(sizes, condition) for condition in self.conditions) or self.multiples:
+            return False
+        if any(sizes[axis] != size for axis, size in self.held.items()):
             return False
         if any(sizes[axis] < sizes[other] + more for axis, (other, more) in self.longer.items()):
             return False
@@ -92,6 +94,15 @@ class CoveredSizes:
     def from_dict(cls, data: Mapping[str, Any]) -> CoveredSizes:
         """What `to_dict` wrote."""
         return cls(tuple(data["sizes"].items()), tuple(data["conditions"]))
+
+
+def _meets(sizes: Mapping[str, int], condition: str) -> bool:
+    """Whether these sizes are surely what a condition asks for."""
+    compared = re.fullmatch(r"(\w+) ([≥≠]) (\d+)", condition)
+    if compared is None or compared[1] not in sizes:
+        return False
+    size, number = sizes[compared[1]], int(compared[3])
+    return size >= number if compared[2] == "≥" else size != number
 
 
 def covered_text(covers: Sequence[CoveredSizes]) -> str:

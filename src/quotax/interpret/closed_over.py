@@ -144,7 +144,12 @@ def _held(closed: Any) -> Iterator[_Held]:
             seen |= dict.fromkeys(o for v in met if values[o := origin.get(v, v)].size > 1 or factors)
     for variable in seen:
         array = np.asarray(values[variable])
-        if array.dtype == np.float64 and variable in alone and (array.size > 1 or _arbitrary(array)):
+        if array.dtype != np.float64 or variable not in alone or not array.size:
+            continue
+        if (array == array.flat[0]).all():  # one number, however often it stands there
+            if _arbitrary(array):
+                yield _Held(variable, array.reshape(-1)[0].reshape(()))
+        else:
             yield _Held(variable, array.reshape([n for n in array.shape if n != 1]))
 
 
@@ -238,8 +243,10 @@ def _handed(trace: Any, held: Sequence[HeldArray], settled: bool) -> Any:
 
 
 def _reshaped(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
-    """The equation that says an array in another shape."""
+    """The equation that says an array in another shape, or a number in any."""
+    if shape == wanted:
+        said: Any = lambda a: jnp.array(a, copy=True)
+    else:
+        said = lambda a: jax.lax.broadcast(a, wanted) if not shape else jax.lax.reshape(a, wanted)
     with jax.enable_x64(True):
-        given = jax.ShapeDtypeStruct(shape, jnp.float64)
-        said = (lambda a: jax.lax.reshape(a, wanted)) if shape != wanted else lambda a: jnp.array(a, copy=True)
-        return jax.make_jaxpr(said)(given).jaxpr
+        return jax.make_jaxpr(said)(jax.ShapeDtypeStruct(shape, jnp.float64)).jaxpr

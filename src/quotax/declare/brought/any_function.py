@@ -181,7 +181,7 @@ def brought(
     if fit is not None:
         _same(call, here, _traced(origin, shapes, fit.own), fit)
     tried = [axis for axis in axes.sizes if fit is None or (axis not in fit.own and axis not in axes.tied)]
-    fixed = free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)
+    fixed: dict[str, Any] = {**free_axes(lambda sizes: taken_apart(model, sizes), model.own, tried)}
     if fit is None and _met(axes, dims, moved_together(lambda sizes: taken_apart(model, sizes), model.own, fixed)):
         axes, tables = inferred()
         model = Brought(origin, axes, {})
@@ -300,13 +300,28 @@ def _measured(own: Leaves, factory: Factory, sizes: Mapping[str, int]) -> Shapes
 def _built(call: str, own: Leaves, factory: Factory, fit: Fit) -> Built:
     kept: dict[tuple[tuple[str, int], ...], tuple[Callable[..., Any], Leaves]] = {}
 
+    @functools.cache
+    def shapeless() -> Callable[..., Any] | None:
+        """The function, where nothing that is made depends on sizes but the shapes of parameters."""
+        made = [factory({name: n + more for name, n in fit.own.items()} | fit.counts, False) for more in (0, 12)]
+        (function, first), (other, second) = made
+        alike = [own.like(tree) for tree in (first, second)]
+        same = function is other and all(each.structure == own.structure for each in alike)
+        return function if same and all(slot is not None for slot in own.slots) else None
+
     def built(sizes: Mapping[str, Any]) -> tuple[Callable[..., Any], Leaves]:
         words = {name: sizes.get(name, own) for name, own in fit.own.items()} | fit.counts
         numbers = all(isinstance(size, int) for size in words.values())
         key = tuple(words.items())
         if numbers and key in kept:
             return kept[key]
-        function, tree = factory(words, False)
+        try:
+            function, tree = factory(words, False)
+        except Exception:  # an initialiser that wants numbers, for numbers that are not looked at
+            alone = None if numbers else shapeless()
+            if alone is None:
+                raise
+            return alone, own
         leaves = own.like(tree)
         if leaves.constants:
             if not numbers:

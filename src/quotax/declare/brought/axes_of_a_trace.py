@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,10 +104,12 @@ def axes_of(
             for name, row in fit.products.items():
                 for place, product in enumerate(row):
                     roots = factors(dims[name][place])
-                    if product[1] and (len(roots) == 1) is single:
+                    if product is not None and product[1] and (len(roots) == 1) is single:
                         _matched(roots, product, fit.own, names.of)
                         if [f for r in roots for f in names.of.get(r, (None,))] != sorted_like(roots, names, product):
                             fused[name, place] = _plain(product)
+        for name, place in fit.others:
+            _in_terms(name, place, dims[name][place], fit, names)
     # a product that the trace never takes apart is an axis of its own, if its factors are axes elsewhere
     alone = {f[0] for f in names.of.values() if len(f) == 1}
     composed = {
@@ -127,7 +130,7 @@ def axes_of(
         unknown: None
         for name, row in dims.items()
         for place, dim in enumerate(row)
-        if fit is None or not fit.products[name][place][1]
+        if fit is None or not (fit.products[name][place] or (1, ("a sum",)))[1]
         for unknown in plain(dim)
     }
     left = [unknown for unknown in (*composed, *numbers) if unknown not in names.of]
@@ -142,7 +145,10 @@ def axes_of(
         for place, size in enumerate(params[name]):
             roots = factors(dims[name][place])
             product = fit.products[name][place] if fit else None
-            if (name, place) in fused:
+            if fit is not None and (name, place) in fit.others:
+                terms = [names.axis(term) for term in summed(dims[name][place])]
+                axes.append("+".join("*".join(map(str, term)) for term in terms))
+            elif (name, place) in fused:
                 axes.append("*".join(map(str, fused[name, place])))
             elif product is not None and not all(root in names.of for root in roots):
                 axes.append("*".join(map(str, _plain(product) or (size,))))
@@ -168,6 +174,22 @@ def axes_of(
     tied = {str(names.of[root][0]): "*".join(map(str, f)) for root, f in composed.items() if len(names.of[root]) == 1}
     sizes = {name: names.sizes[name] for name in used if name in names.sizes}
     return Axes(specs, tuple(given), sizes, {name: size for name, size in tied.items() if name in sizes})
+
+
+def _in_terms(name: str, place: int, dim: Dims, fit: Fit, names: _Names) -> None:
+    """Know a dimension that is no product of keywords as the sum that the trace shows; refused where it is none."""
+    terms = summed(dim)
+    unknown = [r for term in terms for r in factors(term) if r not in names.of]
+    choices = [[word for word, size in fit.own.items() if size == r.size] for r in unknown]
+    if len(terms) > 1:
+        for words in itertools.product(*choices):
+            guess = dict(zip(unknown, ((word,) for word in words), strict=True))
+            known = names.of | guess
+            said = [[f for r in factors(term) for f in known[r]] or [1] for term in terms]
+            if fit.is_sum(name, place, said):
+                names.of |= guess
+                return
+    fit.refuse(name, place)
 
 
 def _known(dim: Dims, names: _Names) -> bool:

@@ -2,16 +2,17 @@
 
 The factory is asked for shapes alone, at sizes that are distinct primes and larger than what a model writes into its
 shapes as a number. A dimension that is an integer times a product of keywords is that product for one reason only,
-because primes factor uniquely; two further assignments have to agree. A dimension that is no such product (a sum, a
-quotient) is refused.
+because primes factor uniquely; two further assignments have to agree. A dimension that is no such product is kept with
+what it is at those assignments: a sum whose terms the trace shows is known by them, anything else (a quotient) refused.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from quotax.errors import ArchitectureError
 
@@ -24,6 +25,9 @@ _SMALL = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 _COUNTS = 24
 """A keyword that says how many layers there are is looked for up to here."""
 
+Seen = list[tuple[Mapping[str, int], int]]
+"""Keywords, and what a dimension is there."""
+
 Product = tuple[int, tuple[str, ...]]
 """An integer, and the keywords that it is multiplied by, each as often as it occurs."""
 
@@ -32,13 +36,42 @@ class Fit:
     """What a factory's keywords do.
 
     Attributes:
-        products: by parameter, a product for each dimension.
+        products: by parameter, a product for each dimension; None for one that is none.
         own: the keywords at which the factory makes the shapes of the parameters.
         counts: keywords that change the structure, held at the value that gives that of the parameters.
+        others: by parameter and place, of dimensions that are no products, keywords and what they are there.
     """
 
-    def __init__(self, products: dict[str, tuple[Product, ...]], own: dict[str, int], counts: dict[str, int]) -> None:
-        self.products, self.own, self.counts = products, own, counts
+    def __init__(
+        self,
+        call: str,
+        products: dict[str, tuple[Product | None, ...]],
+        own: dict[str, int],
+        counts: dict[str, int],
+        others: dict[tuple[str, int], Seen],
+    ) -> None:
+        self.call, self.products, self.own, self.counts, self.others = call, products, own, counts, others
+
+    def is_sum(self, name: str, place: int, terms: Sequence[Sequence[str | int]]) -> bool:
+        """Whether a dimension is the sum of these products of keywords and numbers, wherever it was looked at."""
+        times = lambda sizes, term: math.prod(f if isinstance(f, int) else sizes[f] for f in term)
+        total = lambda sizes: sum(times(sizes, term) for term in terms)
+        words = {f for term in terms for f in term if isinstance(f, str)}
+        seen = self.others[name, place]
+        return words <= set(self.own) and all(total(sizes) == size for sizes, size in seen)
+
+    def refuse(self, name: str, place: int) -> NoReturn:
+        """Say of a dimension that nothing explains it."""
+        raise _no_product(self.call, name, place, self.others[name, place])
+
+
+def _no_product(call: str, name: str, place: int, seen: Seen) -> ArchitectureError:
+    sizes, size = seen[0]
+    said = ", ".join(f"{k}={v}" for k, v in sizes.items())
+    return ArchitectureError(
+        f"`{call}`: dimension {place} of {name!r} is {size} at {said}: no product of an integer and sizes, and no sum "
+        "of what the model puts together there. Give make= a keyword for it, or leave out make=."
+    )
 
 
 def keywords(call: str, make: Callable[..., Any]) -> tuple[list[str], dict[str, int]]:
@@ -97,22 +130,20 @@ def fitted(call: str, names: list[str], given: Mapping[str, int], factory: Measu
                 "or a number of layers."
             )
         at.append(shapes)
-    products: dict[str, tuple[Product, ...]] = {}
+    products: dict[str, tuple[Product | None, ...]] = {}
+    others: dict[tuple[str, int], Seen] = {}
     for name, shape in own.items():
-        row = []
+        row: list[Product | None] = []
         for place in range(len(shape)):
             product = _product(at[0][name][place], assignments[0])
-            agrees = [value(product, a) == s[name][place] for a, s in zip(assignments, at, strict=True)]
-            if not all(agrees):
-                said = ", ".join(f"{k}={v}" for k, v in assignments[0].items())
-                raise ArchitectureError(
-                    f"`{call}`: dimension {place} of {name!r} is {at[0][name][place]} at {said}: no product of an "
-                    "integer and sizes. Give make= a keyword for it, or leave out make=: sums of what is joined are "
-                    "followed through the trace."
-                )
-            row.append(product)
+            seen: Seen = [(a, s[name][place]) for a, s in zip(assignments, at, strict=True)]
+            agrees = all(value(product, a) == size for a, size in seen)
+            if not agrees:
+                others[name, place] = seen
+            row.append(product if agrees else None)
         products[name] = tuple(row)
-    return Fit(products, _solved(call, sizes, given, products, own), counts)
+    solved = _solved(call, sizes, given, products, own, others)
+    return Fit(call, products, solved, counts, others)
 
 
 def value(product: Product, sizes: Mapping[str, int]) -> int:
@@ -157,31 +188,62 @@ def _counts(call: str, names: list[str], measured: _Asked, own: Shapes) -> dict[
     )
 
 
+def _slope(seen: Seen, size: int, known: Mapping[str, int], sizes: Sequence[str]) -> dict[str, int]:
+    """The one keyword that is not known yet, where a dimension is its sum with others, or more than that by a number.
+
+    Which sum it is is not decided here: that it is one with this keyword in it once, every assignment has to show.
+    """
+    unknown = [name for name in sizes if name not in known]
+    if len(unknown) != 1:
+        return {}
+    (name,) = unknown
+    for count in range(len(known) + 1):
+        for used in itertools.combinations(known, count):
+            rest = {n - at[name] - sum(at[k] for k in used) for at, n in seen}
+            if len(rest) == 1:
+                found = size - rest.pop() - sum(known[k] for k in used)
+                return {name: found} if found > 0 else {}
+    return {}
+
+
 def _solved(
-    call: str, sizes: list[str], given: Mapping[str, int], products: Mapping[str, tuple[Product, ...]], own: Shapes
+    call: str,
+    sizes: list[str],
+    given: Mapping[str, int],
+    products: Mapping[str, tuple[Product | None, ...]],
+    own: Shapes,
+    others: Mapping[tuple[str, int], Seen],
 ) -> dict[str, int]:
     """The keywords of the model at hand, from its shapes."""
     known: dict[str, int] = {}
     rows = [(p, n) for name, row in products.items() for p, n in zip(row, own[name], strict=True)]
     for _ in range(len(sizes) + 1):
-        for (number, names), size in rows:
+        for product, size in rows:
+            if product is None:
+                continue
+            number, names = product
             left = [name for name in names if name not in known]
             if len(set(left)) == 1:
                 rest = size / value((number, tuple(n for n in names if n in known)), known)
                 root = round(rest ** (1 / len(left)))
                 if root ** len(left) == rest:
                     known[left[0]] = root
+    for (name, place), seen in others.items():
+        known |= _slope(seen, own[name][place], known, sizes)
     for name in sizes:
         if name not in known and name in given:
             known[name] = given[name]
     unknown = [name for name in sizes if name not in known]
+    if unknown and others:
+        (name, place), seen = next(iter(others.items()))
+        raise _no_product(call, name, place, seen)
     if unknown:
         raise ArchitectureError(
             f"`{call}`: the parameters' shapes do not say what {', '.join(unknown)} of make= is for them; give it a "
             f"default, as in make=lambda {unknown[0]}=8: ..."
         )
     for name, row in products.items():
-        shape = tuple(value(p, known) for p in row)
+        shape = tuple(n if p is None else value(p, known) for p, n in zip(row, own[name], strict=True))
         if shape != own[name]:
             said = ", ".join(f"{k}={v}" for k, v in known.items())
             raise ArchitectureError(

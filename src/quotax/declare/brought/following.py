@@ -211,7 +211,7 @@ class Followed:
         """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
         self.looked_up: dict[int, Dims] = {}
         self._chosen: dict[int, Dims] = {}
-        """By a number below zero, a dimension whose places stand in integers that the trace makes."""
+        """By a number below zero, a dimension of which integers are places: those of its largest entries."""
         sources: list[Sources] = [frozenset([place]) for place in range(len(arguments))]
         self.outputs = self._run(bare(jaxpr), list(arguments), sources)[0]
         _undo_cuts([dim for dims in arguments for dim in dims])
@@ -313,7 +313,7 @@ class Followed:
                 out.append(next(outer, (Unknown(size),)))
         return out
 
-    def _scatter(self, equation: Any, dims: list[Any], origin: list[frozenset[int]]) -> list[Dims]:
+    def _scatter(self, equation: Any, dims: list[Any], origin: list[Sources]) -> list[Dims]:
         """Rows written by number, into the dimension that the numbers count."""
         settings, (operand, indices, new) = equation.params["dimension_numbers"], dims
         own, made = equation.invars[0].aval.shape, equation.invars[2].aval.shape

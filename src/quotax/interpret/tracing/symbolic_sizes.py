@@ -1,10 +1,11 @@
 """One trace of a model whose sizes stay symbols, and what Python asked of them on the way.
 
 JAX traces functions of arrays whose dimensions are polynomials in symbols. Arithmetic on sizes stays symbolic, and an
-order that is not decided for every size raises. Three things would pass in silence, and are watched while tracing:
+order that is not decided for every size raises. Some things would pass in silence, and are watched while tracing:
 
 - `h == 64` is answered "no" when nothing is known. Asked by code that is not JAX's own, it is a condition of whatever
   is proved of the trace: h is not 64.
+- `k < n` where JAX refuses to take the n largest of k is a condition likewise: k ≥ n.
 - `np.sqrt(k)`, `k ** 0.5`: answered by the same function of the size as a traced value.
 - `float(k)`, which `math.sqrt` asks: answered by a number. The model is traced for several such numbers; constants
   that differ between the traces are arbitrary numbers to whoever reads them, and the line that asked is reported.
@@ -39,6 +40,8 @@ from quotax.programs.jaxprs import bare, bodies, is_key, needed, traced
 _LOCK = threading.RLock()
 _OWN = ("jax", "jaxlib", "opt_einsum", "quotax")
 """Packages whose comparisons of sizes choose between ways to compute the same."""
+_REFUSING = ("_top_k_abstract_eval",)
+"""Functions of JAX's in which a size that is less than another is refused, and nothing else follows from it."""
 _MARKERS = ((1, 1), (2, 7), (40, 61), (4000, 4001), (10**6, 10**6 + 3), (10**8, 10**8 + 7))
 """Where the numbers lie that stand for sizes where Python asks for a float, and in how many they differ by name."""
 
@@ -163,8 +166,8 @@ class _Watch:
             "__bool__": self._true(self._kind.__eq__),
             "__float__": lambda size: self._float(size),
             "__hash__": self._hashed(self._kind.__hash__),
-            **{name: self._decided(getattr(self._kind, name)) for name in ("__ge__", "__gt__", "__le__", "__lt__")},
-            "__int__": self._decided(self._kind.__int__),
+            **{name: self._decided(getattr(self._kind, name)) for name in ("__ge__", "__gt__", "__le__", "__int__")},
+            "__lt__": self._least(self._decided(self._kind.__lt__)),
             "__pow__": self._power(self._kind.__pow__),
             **{name: _function(name) for name in ("sqrt", "log", "exp", "log2", "cbrt")},
         }
@@ -253,6 +256,21 @@ class _Watch:
                 raise
 
         return decided
+
+    def _least(self, original: Any) -> Any:
+        """Where JAX refuses an axis that is too short, what it asks is a condition: the k largest of at least k."""
+
+        def least(size: Any, other: Any) -> Any:
+            try:
+                return original(size, other)
+            except Exception:
+                axis = str(size)
+                if sys._getframe(1).f_code.co_name not in _REFUSING or not axis.isidentifier():
+                    raise
+                self.conditions[f"{axis} ≥ {int(other)}"] = None
+                return False
+
+        return least
 
     def _power(self, original: Any) -> Any:
         def power(size: Any, exponent: Any, modulo: Any = None) -> Any:
