@@ -174,6 +174,14 @@ def test_the_first_screen_says_the_result(whole, known):
     )
 
 
+def test_what_was_not_searched_is_said_at_once(known):
+    (model,) = known.models
+    rushed = dataclasses.replace(known, models=(model | {"unsearched": ("permutations",), "unproved": ("odd",)},))
+    first = rushed.html().split('class="lede">')[1].split("</p>")[0]
+    assert "Not all was searched for in the time that was given." in first
+    assert "Not all that was found is proved." in first
+
+
 def test_groups_and_marks_have_words():
     families = [family for name in qx.catalogue.names() for family in qx.catalogue.load(name).families]
     assert [str(family.group) for family in families if not group_words(str(family.group))] == []
