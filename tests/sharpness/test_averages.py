@@ -1,6 +1,7 @@
 """Means, traces and gradients against dense linear algebra and closed forms."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from quotax.errors import SharpnessError
 from quotax.sharpness import average_sharpness, gradient_norm, sharpness, trace
+from quotax.sharpness.verdicts import invariance
 from sharpness.pairs import Pairs, product_loss
 from sharpness.test_quadratics import FakePoint, FakeSpace, examples, problem, quadratic
 
@@ -240,6 +242,15 @@ def test_linear_balls_need_affine_actions():
     assert linear.invariant is False
     assert "use ball='geodesic'" in linear.reason
     assert trace(product_loss, params, space=Bent("inv", 4), ball="geodesic", batch=data).invariant is True
+
+
+def test_whether_steps_bend_is_asked_once_of_the_same_arrays(monkeypatch):
+    asked = []
+    monkeypatch.setattr(invariance, "_bend", lambda setting: asked.append(setting.params) or 0.0)
+    space, one, other = Pairs("inv", 4), jnp.ones(2), jnp.ones(2)
+    for params in (one, one, other, one, np.ones(2), np.ones(2)):
+        assert invariance.bend_once(SimpleNamespace(space=space, params=params)) == 0.0
+    assert len(asked) == 5  # arrays of NumPy may have changed
 
 
 @pytest.mark.parametrize(

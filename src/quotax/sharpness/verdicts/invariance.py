@@ -54,7 +54,7 @@ def verdict(setting: Setting) -> Verdict:
         return Verdict(True, proved + ", and so are its geodesics")
     if getattr(space, "affine", False):
         return Verdict(True, proved + ", and the actions map straight lines to straight lines, by their formulas")
-    bend = _bend_once(setting)
+    bend = bend_once(setting)
     if bend is None:
         return Verdict(None, proved + ", but the space has no group elements to check that it maps lines to lines")
     if bend > _tolerance(setting):
@@ -105,7 +105,7 @@ def _random_steps(setting: Setting) -> list[tuple[Callable[[Tree], Tree], Tree]]
     return steps
 
 
-def _bend_once(setting: Setting) -> float | None:
+def bend_once(setting: Setting) -> float | None:
     """`_bend`, asked once of a space and the same arrays: measures at one point ask one after the other."""
     leaves = jax.tree.leaves(setting.params)
     try:
