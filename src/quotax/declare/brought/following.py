@@ -444,6 +444,26 @@ def _unstacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [[*dims[0][:axis], *dims[0][axis + 1 :]] for _ in shapes]
 
 
+def _stacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """Arrays of one shape along a new dimension."""
+    for other in dims[1:]:
+        for a, b in zip(dims[0], other, strict=True):
+            meet(a, b)
+    axis = settings["axis"]
+    return [[*dims[0][:axis], (Unknown(len(dims)),), *dims[0][axis:]]]
+
+
+def _tiled(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """A dimension put beside itself is so many copies of it."""
+    out = _fresh(shapes[0])
+    for place, (count, dim) in enumerate(zip(settings["reps"], dims[0], strict=True)):
+        if count == 1:
+            out[place] = dim
+        else:
+            out[place][0].copies = (count, dim)
+    return [out]
+
+
 def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     """A half, third or fourth of a dimension, cut where such parts meet, is taken for one of its equal parts."""
     out = []
@@ -500,6 +520,8 @@ _RULES = {
     "conv_general_dilated": _convolution,
     "split": _split,
     "unstack": _unstacked,
+    "stack": _stacked,
+    "tile": _tiled,
     "slice": _slice,
     "iota": lambda s, d, shapes: [_fresh(shapes[0])],
     **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "sort"), _where_whole),
