@@ -31,6 +31,7 @@ class Elementwise:
         slope: its derivative, where another form than SymPy's is meant: a function that is drawn at random, such as a
             root, is known up to a constant, and so is its slope if that is a multiple of v.
         where: what a proof has to assume, if the function is not defined everywhere.
+        above: the number above which it is, where that says it all: nothing is assumed of what is known to be.
         between: where tests draw arguments.
         arguments: how many numbers it takes.
         without: columns that have a rule of their own, or none, and why.
@@ -43,6 +44,7 @@ class Elementwise:
     through: str = ""
     slope: str = ""
     where: str = ""
+    above: int | None = None
     between: tuple[float, float] = (-2.0, 2.0)
     arguments: int = 1
     without: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -100,8 +102,10 @@ FUNCTIONS: dict[str, Elementwise] = {
         Elementwise("exp2", "2**z", np.exp2),
         Elementwise("expm1", "exp(z) - 1", np.expm1, between=_POSITIVE),
         Elementwise("logistic", "1/(1 + exp(-z))", _special("expit"), slope="v*(1 - v)"),
-        Elementwise("log", "log(z)", np.log, where="what `log` reads is positive", between=_POSITIVE),
-        Elementwise("log1p", "log(1 + z)", np.log1p, where="what `log1p` reads is above -1", between=(-0.9, 2.0)),
+        Elementwise("log", "log(z)", np.log, where="what `log` reads is positive", above=0, between=_POSITIVE),
+        Elementwise(
+            "log1p", "log(1 + z)", np.log1p, where="what `log1p` reads is above -1", above=-1, between=(-0.9, 2.0)
+        ),
         # circular functions and their inverses
         Elementwise("sin", "sin(z)", np.sin, -1),
         Elementwise("cos", "cos(z)", np.cos, 1),

@@ -112,6 +112,14 @@ def aimed(world, name, choose):
                 world.atoms._known["abs", world.given[0].number].number, (choose(free),), choose([1, 2, 3, -1, -2, 5])
             )
         ]
+    if name == "parts_of_one":
+        extent, part, start = choose(
+            [(MORE, H, 0), (MORE, H, 1), (MORE, LESS, 2), (DOUBLE, MORE, LESS), (DOUBLE, LESS, MORE)]
+        )
+        inner = choose([Bound(0, part), Bound(0, part), Free((0, 5), part)])
+        sides = [choose([Free((0, 4), extent), Bound(4, extent)]), ix.affine(start, 1, inner, extent)]
+        delta = world.algebra.delta(*choose([sides, sides[::-1]]))
+        return [delta, *choose([[], world.term(choose, 1)])]
     if name == "repacked":
         pair = choose([ix.pair(Bound(0, H), Bound(1, K)), ix.pair(Bound(1, K), Bound(0, H))])
         made = world.given[5].number

@@ -16,7 +16,7 @@ from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
 from quotax.kernel.polynomials import Algebra, Factor, Poly, Rewritten, Rule, Term, renamed, slot
-from quotax.kernel.sizes import ONE, Size
+from quotax.kernel.sizes import ONE, ZERO, Size
 
 
 def _without(factors: Sequence[Factor], *gone: int) -> list[Factor]:
@@ -82,6 +82,41 @@ def deltas(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
         elif ix.order(right) < ix.order(left):
             return [(Fraction(1), [*rest, algebra.delta(right, left)], ())]
     return None
+
+
+def parts_of_one(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
+    """What a sum of deltas over a part of a dimension leaves out: `sum_i [p = a + i] = 1 - sum_(j < a) [p = j]`.
+
+    The part is all from a on, or all but a few at the end, and its index occurs nowhere else: a shift of every row that
+    a class token is put before is the shift of all rows. A few entries are written out, so that they meet others.
+    """
+    for k, (number, at, power) in enumerate(factors):
+        if not isinstance(algebra.atoms[number].what, kinds.Delta) or power < 1:
+            continue
+        rest = _without(factors, k)
+        for part, other in (at, at[::-1]):
+            if not isinstance(part, Affine) or part.stride != 1:
+                continue
+            summed = tuple(ix.parts(part.of))
+            alone = len(set(summed)) == len(summed) and not set(summed) & set(ix.parts(other))
+            whole = all(isinstance(i, Bound | Pair) for i in ix.inside(part.of))
+            if not alone or not whole or any(occurrences(rest, i) for i in summed):
+                continue
+            end = part.start.plus(part.of.extent)
+            start, count = (ZERO, part.start) if end == part.extent else (end, part.extent.minus(end))
+            left: list[Index] = []
+            if count.value is not None and count.value <= _FEW:
+                left = [Fixed(start.plus(j), part.extent) for j in range(count.value)]
+            elif start == ZERO:
+                left = [ix.affine(0, 1, Bound(algebra.unused(factors), count), part.extent)]
+            if left and (start == ZERO or part.start == ZERO):
+                gone = [(Fraction(-1), [*rest, algebra.delta(other, index)], summed) for index in left]
+                return [(Fraction(1), rest, summed), *gone]
+    return None
+
+
+_FEW = 4
+"""Entries that are left out are written one by one up to this number."""
 
 
 def _split(algebra: Algebra, left: Index, right: Index) -> list[list[Factor]] | None:
@@ -411,4 +446,5 @@ RULES: tuple[Rule, ...] = (
     magnitudes,
     selections,
     normalisations,
+    parts_of_one,
 )

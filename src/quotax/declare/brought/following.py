@@ -35,10 +35,10 @@ class Unknown:
 
     `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what a part
     was cut out of, `joined` what parts that are put together were; `rejoined` says of a number of parts that these met.
-    `terms` are the dimensions that it is the sum of, one after another.
+    `terms` are the dimensions that it is the sum of, one after another, `copies` the number of copies of which one.
     """
 
-    __slots__ = ("joined", "number", "parts", "read", "rejoined", "size", "terms", "whole")
+    __slots__ = ("copies", "joined", "number", "parts", "read", "rejoined", "size", "terms", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
@@ -47,6 +47,7 @@ class Unknown:
         self.whole: Unknown | None = None
         self.joined: Unknown | None = None
         self.terms: tuple[Dims, ...] | None = None
+        self.copies: tuple[int, Dims] | None = None
         self.read: set[int] = set()
         """The entries that are read alone: all of them, and they are things of their own, `q, k, v = qkv`."""
 
@@ -74,6 +75,7 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
             b[0].parts = (a[0],)
             a[0].number |= b[0].number
             a[0].rejoined |= b[0].rejoined
+            a[0].copies = a[0].copies or b[0].copies
             one, other = a[0].terms, b[0].terms
             a[0].terms = one or other
             if one is not None and other is not None:
@@ -214,6 +216,7 @@ class Followed:
         """By a number below zero, a dimension of which integers are places: those of its largest entries."""
         sources: list[Sources] = [frozenset([place]) for place in range(len(arguments))]
         self.outputs = self._run(bare(jaxpr), list(arguments), sources)[0]
+        _take_copies_apart([dim for dims in arguments for dim in dims])
         _undo_cuts([dim for dims in arguments for dim in dims])
 
     def _run(self, jaxpr: Any, arguments: list[Any], sources: list[Sources]) -> tuple[list[Any], list[Any]]:
@@ -340,6 +343,22 @@ class Followed:
             meet(counted.setdefault(place, dim), dim)
 
 
+def _take_copies_apart(dims: Sequence[Dims]) -> None:
+    """What reads an axis put beside itself, `concatenate([sin(z), cos(z)])`, has that axis so many times.
+
+    Copies of what is no axis of an argument, as the tables of a rotary embedding are, are as long as they are.
+    """
+    own = {unknown for dim in dims for unknown in factors(dim)}
+    for whole in list(own):
+        if whole.copies is None or whole.parts is not None or whole.number or whole.rejoined:
+            continue
+        count, dim = whole.copies
+        if factors(dim) and own.issuperset(factors(dim)) and count * length(dim) == whole.size:
+            number = Unknown(count)
+            number.number = True
+            whole.parts = (number, *dim)
+
+
 def _undo_cuts(dims: Sequence[Dims]) -> None:
     """Dimensions whose parts were put together again are one unknown, unless something else is as long as a part."""
     cut: dict[tuple[Unknown, ...], list[Unknown]] = {}
@@ -438,8 +457,10 @@ def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     made = Unknown(size)
     if whole is not None and whole.size == size:
         made.parts, made.joined = whole.parts, whole
-    elif len(set(map(tuple, roots))) > 1:  # what is put beside itself is a copy, as in the tables of a rotary embedding
+    elif len(set(map(tuple, roots))) > 1:
         made.terms = tuple(other[settings["dimension"]] for other in dims)
+    else:
+        made.copies = (len(dims), dims[0][settings["dimension"]])
     out[settings["dimension"]] = (made,)
     return [out]
 
@@ -485,6 +506,17 @@ def _unstacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     axis = settings["axis"]
     _parts(dims[0][axis], len(shapes))
     return [[*dims[0][:axis], *dims[0][axis + 1 :]] for _ in shapes]
+
+
+def _tiled(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+    """A dimension put beside itself is so many copies of it."""
+    out = _fresh(shapes[0])
+    for place, (count, dim) in enumerate(zip(settings["reps"], dims[0], strict=True)):
+        if count == 1:
+            out[place] = dim
+        else:
+            out[place][0].copies = (count, dim)
+    return [out]
 
 
 def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
@@ -546,6 +578,7 @@ _RULES = {
     "conv_general_dilated": _convolution,
     "split": _split,
     "unstack": _unstacked,
+    "tile": _tiled,
     "slice": _slice,
     "iota": lambda s, d, shapes: [_fresh(shapes[0])],
     **dict.fromkeys(("dynamic_slice", "pad", "dynamic_update_slice", "sort"), _where_whole),

@@ -82,7 +82,7 @@ def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def _all_branches(eqn: Eqn) -> Any:
-    """A choice among the outputs of all branches: functions of reals have no effects where they are not taken."""
+    """A choice among the outputs of all branches: a real function has no effect where it is not taken."""
     bodies = [jaxpr_as_fun(as_closed(body)) for body in eqn.params["branches"]]
 
     def chosen(index: Any, *operands: Any) -> list[Any]:

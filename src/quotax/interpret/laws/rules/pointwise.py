@@ -11,12 +11,12 @@ import jax
 import numpy as np
 import sympy as sp
 
-from quotax.elementwise import FUNCTIONS
+from quotax.elementwise import FUNCTIONS, Elementwise
 from quotax.interpret.laws import tensors
 from quotax.interpret.laws.tensors import Known, NoLaw, Tensor, Value
 from quotax.interpret.laws.writing import Eqn, uniform
 from quotax.kernel.atoms import Infinite, Real
-from quotax.kernel.polynomials import Poly, rational
+from quotax.kernel.polynomials import UNIT, Poly, rational, sign_of
 from quotax.kernel.sheet import Function, node
 from quotax.kernel.sizes import ONE, Size
 
@@ -116,7 +116,16 @@ def generic(eqn: Eqn, args: list[Value]) -> list[Value]:
     values = operands(eqn, args)
     out = applied(eqn, expression, [values[k] for k in kept], values[0].dims)
     function = FUNCTIONS.get(eqn.primitive.name)
-    return [out.assuming(f"{function.where}, at {eqn.place}") if function and function.where else out]
+    if function is None or not function.where or (values and _defined(eqn, function, values[0])):
+        return [out]
+    return [out.assuming(f"{function.where}, at {eqn.place}")]
+
+
+def _defined(eqn: Eqn, function: Elementwise, value: Tensor) -> bool:
+    """Whether what a function reads is known to be in its domain, as `log1p(exp(-|x|))` reads what is positive."""
+    if function.above is None or value.assumed or value.guards:
+        return False
+    return sign_of(eqn.algebra, eqn.algebra.add(value.poly, UNIT, -function.above)) == "positive"
 
 
 def opaque(eqn: Eqn, args: list[Value]) -> list[Value]:
