@@ -31,13 +31,13 @@ def main() -> None:
     width = round((wanted / LAYERS) ** 0.5)
     keys = jax.random.split(jax.random.key(0), LAYERS + 1)
     params = [jax.random.normal(k, (width, width), jnp.float32) * (2 / width) ** 0.5 for k in keys[1:]]
-    batch = jax.random.normal(keys[0], (4 * MICROBATCH, width), jnp.float32)
+    batch = jax.random.normal(keys[0], (2 * MICROBATCH, width), jnp.float32)
     jax.block_until_ready((params, batch))
     size = sum(W.nbytes for W in params)
     # Forward values and their cotangents, layer by layer.
     microbatch = 2 * LAYERS * MICROBATCH * width * 4
     before = peak()
-    found = qx.sharpness(loss, params, 1.0, batch=batch, microbatch=MICROBATCH, budget=16, progress=lambda _: None)
+    found = qx.sharpness(loss, params, 1.0, batch=batch, microbatch=MICROBATCH, budget=6, progress=lambda _: None)
     ratio = (peak() - microbatch) / size
     print(
         f"{size / 4e6:.1f} million parameters, {size / 2**20:.0f} MB; before the measurement {before / 2**20:.0f} MB,"

@@ -11,7 +11,7 @@ import quotax as qx
 from benchmarks.digits import SETTINGS, trained
 from geometry.table import CASES, certificates
 from quotax.sharpness.problem.setting import Measurement
-from quotax.sharpness.verdicts.along_orbit import AtRepresentative, compared
+from quotax.sharpness.verdicts.along_orbit import Elsewhere, compared
 from quotax.sharpness.verdicts.invariance import Verdict
 from sharpness.orbits import conditioned
 
@@ -218,17 +218,17 @@ def test_what_differs_along_an_orbit_is_no_function_on_the_quotient():
 @pytest.mark.parametrize(
     ("seen", "error", "invariant", "words"),
     [
-        ([AtRepresentative(1.0, False), AtRepresentative(1.0009, False)], 0.0, True, "proved"),
-        ([AtRepresentative(1.1, False)], 0.02, True, "proved"),
-        ([AtRepresentative(3.0, True), AtRepresentative(1.0, False)], 0.0, True, "proved"),
+        ([Elsewhere(1.0, False), Elsewhere(1.0009, False)], 0.0, True, "proved"),
+        ([Elsewhere(1.1, False)], 0.02, True, "proved"),
+        ([Elsewhere(3.0, True), Elsewhere(1.0, False)], 0.0, True, "proved"),
         (
-            [AtRepresentative(1.1, False)],
+            [Elsewhere(1.1, False)],
             0.01,
             None,
             "at another representative 1.1 was found, and here 1: more than rounding",
         ),
-        ([AtRepresentative(1.1, False, 1.0)], 0.0, None, "ended at different local maxima. Take a larger budget="),
-        ([AtRepresentative(1.1, False, 1.1)], 0.0, None, "worth 1.1 there: the loss depends on more than"),
+        ([Elsewhere(1.1, False, 1.0)], 0.0, None, "ended at different local maxima. Take a larger budget="),
+        ([Elsewhere(1.1, False, 1.1)], 0.0, None, "worth 1.1 there: the loss depends on more than"),
     ],
 )
 def test_a_difference_is_named_by_its_cause(seen, error, invariant, words):

@@ -83,10 +83,17 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     def outputs(p: Any) -> list[jax.Array]:
         return jax.tree.leaves(jax.vmap(lambda *x: net(p, *x))(*inputs) if inputs else net(p))
 
-    def loss(p: Any) -> jax.Array:
-        return sum((jnp.mean((out.astype(dtype) - 1) ** 2) for out in outputs(p)), jnp.zeros((), dtype))
+    def level(outs: list[jax.Array], goals: list[Any]) -> jax.Array:
+        squares = (jnp.mean((out.astype(dtype) - goal) ** 2) for out, goal in zip(outs, goals, strict=True))
+        return sum(squares, jnp.zeros((), dtype))
 
-    pairs = [(a.astype(dtype), b.astype(dtype)) for a, b in zip(outputs(params), outputs(moved), strict=True)]
+    # To be one. Outputs that are normalised are as far from it everywhere: these are to be random numbers.
+    own, there, elsewhere = outputs(params), outputs(moved), outputs(draw(2))
+    goals: list[Any] = [jnp.ones((), dtype)] * len(own)
+    if jnp.isclose(level(own, goals), level(elsewhere, goals), rtol=SAME):
+        goals = [jax.random.normal(jax.random.key(6), out.shape, dtype) for out in own]
+    loss = lambda p: level(outputs(p), goals)
+    pairs = [(a.astype(dtype), b.astype(dtype)) for a, b in zip(own, there, strict=True)]
     most = max(float(jnp.max(jnp.abs(a))) for a, _ in pairs)
     horizontal = space.horizontal(params, direction)
     left = space.norm(params, space.vertical(params, horizontal)) / space.norm(params, direction)
@@ -94,14 +101,14 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     changed = max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs) / most
     measure = lambda p, own: sharpness(loss, p, RADIUS, space=own, progress=lambda line: None)
     ends = [measure(p, own) for own in (None, space) for p in (params, moved)]
-    euclidean, there_euclidean, here, there = (end.value for end in ends)
+    full, full_moved, here, gone = (end.value for end in ends)
     said = next((end for end in ends[2:] if not end.invariant), ends[2])
     carried = None
-    if abs(here - there) > SAME * max(here, there):
+    if abs(here - gone) > SAME * max(here, gone):
         step = jax.jvp(act, (params,), (ends[2].perturbation,))[1]
         carried = float(loss(jax.tree.map(jnp.add, moved, step)) - loss(moved))
     return Realistic(
-        net.num_parameters, float(left), changed, (euclidean, there_euclidean), (here, there), said.invariant,
+        net.num_parameters, float(left), changed, (full, full_moved), (here, gone), said.invariant,
         said.reason.partition(". ")[0], carried, time.perf_counter() - start,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, stacked
-from quotax.sharpness.verdicts.along_orbit import AtRepresentative, Spread, compared
+from quotax.sharpness.verdicts.along_orbit import Elsewhere, Spread, compared
 from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import sampled
@@ -174,7 +174,7 @@ def average_sharpness(
     seen = None
     if representatives:
         own = (settled(request.at(other)) for other, _ in representatives_of(request, setting.given))
-        there = [AtRepresentative.of(_sample(each, radius, distribution, draws, antithetic).mean, each) for each in own]
+        there = [Elsewhere.of(_sample(each, radius, distribution, draws, antithetic).mean, each) for each in own]
         known, seen = compared(known, request, drawn.mean, there, drawn.error)
     spent = draws * (2 if antithetic else 1)
     return AverageSharpness(

@@ -19,7 +19,7 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import stacked
-from quotax.sharpness.verdicts.along_orbit import AtRepresentative, Spread, compared
+from quotax.sharpness.verdicts.along_orbit import Elsewhere, Spread, compared
 from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import verdict
@@ -222,7 +222,7 @@ def spectrum(
     if representatives:
         one, end, first = ((0, 1), -1, len(low)) if which != "bottom" else ((1, 0), 0, 0)
         own = (settled(request.at(other)) for other, _ in representatives_of(request, setting.given))
-        there = [AtRepresentative.of(float(_eigenpairs(each, one, basis, tolerance).values[end]), each) for each in own]
+        there = [Elsewhere.of(float(_eigenpairs(each, one, basis, tolerance).values[end]), each) for each in own]
         known, seen = compared(known, request, float(found.values[end]), there, float(errors[first]))
     trees = lambda which: setting.homes(setting.problem.frame.away(found.vectors(which))) if which else []
     return Spectrum(

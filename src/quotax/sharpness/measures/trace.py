@@ -18,7 +18,7 @@ from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.scaling import Moving
 from quotax.sharpness.problem.setting import Measurement, Setting
 from quotax.sharpness.problem.vectors import Vector, combine, dots, finite
-from quotax.sharpness.verdicts.along_orbit import AtRepresentative, Spread, compared
+from quotax.sharpness.verdicts.along_orbit import Elsewhere, Spread, compared
 from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
 from quotax.sharpness.verdicts.invariance import sampled, verdict
@@ -112,7 +112,7 @@ def trace(
     if representatives:
         own = (settled(request.at(other)) for other, _ in representatives_of(request, setting.given))
         known, seen = compared(
-            known, request, value, [AtRepresentative.of(traced(each, probes)[0], each) for each in own], error
+            known, request, value, [Elsewhere.of(traced(each, probes)[0], each) for each in own], error
         )
     status = "ok" if math.isfinite(value) else "not finite"
     return TraceEstimate(value, error, method, spent, setting.dim, setting.hessian, status, *known, seen, kept)

@@ -25,7 +25,7 @@ from quotax.sharpness.search.climbing import RUNNING, STATIONARY
 from quotax.sharpness.search.effort import Wanted
 from quotax.sharpness.search.run import Found, Job, Search, check_state, maximise, outcome
 from quotax.sharpness.search.watching import Watch
-from quotax.sharpness.verdicts.along_orbit import AtRepresentative, compared
+from quotax.sharpness.verdicts.along_orbit import Elsewhere, compared
 from quotax.sharpness.verdicts.along_orbit import representatives as representatives_of
 from quotax.sharpness.verdicts.arithmetic import judged, settled
 from quotax.sharpness.verdicts.gap import model_gap, spread_gap
@@ -138,12 +138,10 @@ def sharpness(
     measured = replace(measured, state=search if resumable or interrupted else None)
     if representatives and math.isfinite(measured.base):
 
-        def again(other: Any, push: Callable[[Any], Any]) -> AtRepresentative:
+        def again(other: Any, push: Callable[[Any], Any]) -> Elsewhere:
             there = Rising.of(request, wanted, other)
             found = outcome(maximise(there.job(radius), watch)[0])
-            return AtRepresentative.of(found.rise, there.setting)._replace(
-                carried=there.worth(push(measured.perturbation))
-            )
+            return Elsewhere.of(found.rise, there.setting)._replace(carried=there.worth(push(measured.perturbation)))
 
         seen = [again(*each) for each in representatives_of(request, rising.setting.given)]
         known, along = compared(Verdict(measured.invariant, measured.reason), request, measured.value, seen)

@@ -30,7 +30,7 @@ ERRORS = 6.0
 """Estimates from other samples agree to so many standard errors."""
 
 
-class AtRepresentative(NamedTuple):
+class Elsewhere(NamedTuple):
     """A measure at one representative: its value, whether rounding lost it, what a carried perturbation is worth."""
 
     value: float
@@ -38,7 +38,7 @@ class AtRepresentative(NamedTuple):
     carried: float | None = None
 
     @classmethod
-    def of(cls, value: float, setting: Setting) -> AtRepresentative:
+    def of(cls, value: float, setting: Setting) -> Elsewhere:
         """With what the representative says of its own digits."""
         kept = arithmetic(setting)
         return cls(value, kept is not None and bool(kept.lost))
@@ -106,7 +106,7 @@ def representatives(request: Measurement, params: Tree) -> Iterator[tuple[Tree, 
 
 
 def compared(
-    known: Verdict, request: Measurement, value: float, seen: Sequence[AtRepresentative], error: float = 0.0
+    known: Verdict, request: Measurement, value: float, seen: Sequence[Elsewhere], error: float = 0.0
 ) -> tuple[Verdict, Spread]:
     """The verdict, which is not `True` where representatives differ by more than is explained; and their spread.
 
@@ -127,7 +127,7 @@ def compared(
     return Verdict(None, f"{why} In exact arithmetic it is one: {known.reason}"), spread
 
 
-def _cause(value: float, there: AtRepresentative) -> str:
+def _cause(value: float, there: Elsewhere) -> str:
     if there.carried is None:
         return "more than rounding of the parameters explains."
     worth = f"this perturbation is worth {there.carried:.6g} there"
