@@ -280,7 +280,7 @@ def gather(eqn: Eqn, args: list[Value]) -> list[Value]:
     writer, algebra = eqn.writer, eqn.algebra
     operand, where = writer.tensor(args[0]), writer.tensor(args[1])
     numbers = eqn.params["dimension_numbers"]
-    strict = eqn.params["mode"] == GatherScatterMode.PROMISE_IN_BOUNDS
+    strict = eqn.params["mode"] != GatherScatterMode.FILL_OR_DROP
     shape, counts = eqn.shape(0), [tensors.extent(n) for n in eqn.params["slice_sizes"]]
     out_rank, rank = len(eqn.out_shape), len(shape)
     mapped, batching = list(numbers.start_index_map), list(numbers.operand_batching_dims)
