@@ -571,9 +571,9 @@ def made(d, h):
 def test_a_factory_says_sums_that_the_model_puts_together():
     arch = qx.from_function(joined, made(3, 4), np.ones(3), make=made)
     assert [a.axes_text for a in arch.arrays] == ["d h", "d+h y"]
-    found = qx.derive(arch, progress=lambda line: None)
-    assert {str(s.group) for s in found} == {"GL(h)", "R^h^d", "R^y^h"}
-    assert {found.certificate(s.name).scope for s in found} == {"every width"}
+    linear = {"A": "A @ inv(g)", "B.1": "g @ B.1"}
+    assert [p.name for p in arch.params] == ["A", "B.0", "B.1"]
+    assert qx.verify(arch, qx.Symmetry("linear", qx.GL("h"), linear)).scope == "every width"
     token = lambda p, x: jnp.concatenate([p["c"][None], x @ p["E"]]) + p["T"]
     of = lambda n, d: {"c": np.ones(d), "E": np.ones((2, d)), "T": np.ones((1 + n, d))}
     axes = {a.name: a.axes_text for a in qx.from_function(token, of(4, 3), np.ones((4, 2)), make=of).arrays}

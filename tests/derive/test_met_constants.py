@@ -138,6 +138,7 @@ def test_nothing_is_left_of_a_batch_normalisation(function):
     assert any(s.constants for s in found.families)
 
 
+@pytest.mark.slow
 def test_what_is_handed_in_is_what_was_closed_over():
     trace = brought(inside).trace({"x": 2, "h0": 3, "y": 4})
     mean, deviation = closed_over(trace)

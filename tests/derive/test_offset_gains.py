@@ -45,6 +45,7 @@ def test_a_gain_is_scaled_about_its_zero(name):
         assert qx.verify(model, qx.Symmetry("twin", scale.group, action)).status == "refuted"
 
 
+@pytest.mark.slow
 def test_a_shift_of_another_parameter_scales_about_a_point_too():
     found = qx.derive(exponential, progress=lambda line: None)
     (family,) = found.families
@@ -52,7 +53,13 @@ def test_a_shift_of_another_parameter_scales_about_a_point_too():
     assert found.audit(h=3, x=4).surplus == found.audit(h=4, x=2).surplus == 0
 
 
-@pytest.mark.parametrize("model", [gained(lambda w: 1 + w), exponential], ids=["gain", "exponential"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(gained(lambda w: 1 + w), id="gain", marks=pytest.mark.slow),
+        pytest.param(exponential, id="exponential"),
+    ],
+)
 def test_no_named_metric_claims_to_be_invariant_under_it(model):
     found = qx.derive(model, progress=lambda line: None)
     net = model.at(**dict(zip(model.axis_names, (3, 4, 2), strict=False)))

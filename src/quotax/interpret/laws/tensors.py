@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -251,6 +251,17 @@ def regrouped(algebra: Algebra, value: Tensor, shape: Sequence[Size]) -> Tensor:
         mapping[label] = joint(places[position : position + count])
         position += count
     return relabelled(algebra, value, mapping, tuple(dims))
+
+
+def parted(algebra: Algebra, poly: Poly, chosen: Callable[[Factor], bool]) -> tuple[list[Factor], Poly]:
+    """The chosen factors that every term has and no sum is over, and the polynomial without them; none of a product."""
+    if len(poly) == 1 and not algebra.bound_in(next(iter(poly))):
+        return [], poly
+    unsummed = lambda f: not any(ix.has(i, ix.Bound) for i in f.at)
+    first = next(iter(poly), ())
+    common = [f for f in first if chosen(f) and unsummed(f) and all(f in term for term in poly)]
+    rest: Poly = {tuple(f for f in term if f not in common): c for term, c in poly.items()}
+    return common, rest
 
 
 def simple(algebra: Algebra, poly: Poly) -> bool:

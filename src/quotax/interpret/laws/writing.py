@@ -129,10 +129,15 @@ class Writer:
         return self.algebra.entry(made, ())
 
     def settled(self, value: Tensor) -> Tensor:
-        """The value with long polynomials named, so that later products stay short."""
-        if tensors.simple(self.algebra, value.poly):
+        """The value with long polynomials named, so that later products stay short.
+
+        Roots that all of a sum is multiplied by, the length that a norm divides by, stay outside.
+        """
+        algebra = self.algebra
+        if tensors.simple(algebra, value.poly):
             return value
-        return replace(value, poly=named_sum(self.algebra, value.poly))
+        common, rest = tensors.parted(algebra, value.poly, lambda f: f.power != int(f.power))
+        return replace(value, poly=algebra.multiply(named_sum(algebra, rest), algebra.normal(1, common)))
 
     def run(self, closed: ClosedJaxpr, arguments: Sequence[Value], origin: str) -> list[Value]:
         """The outputs of a jaxpr at these values."""

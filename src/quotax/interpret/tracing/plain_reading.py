@@ -6,10 +6,11 @@ from jax.extend.core import ClosedJaxpr
 
 from quotax.interpret.tracing.chosen_twice import chosen_once
 from quotax.interpret.tracing.complex_pairs import as_pairs
+from quotax.interpret.tracing.exponents import as_quotients
 from quotax.interpret.tracing.hypotenuses import as_roots
 from quotax.interpret.tracing.sign_bits import comparing
 
 
 def in_plain_words(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with sign bits, complex numbers, hypotenuses and choices within choices read; or itself."""
-    return chosen_once(as_roots(as_pairs(comparing(closed))))
+    """The jaxpr with sign bits, complex numbers, hypotenuses, choices within choices and exponents read; or itself."""
+    return as_quotients(chosen_once(as_roots(as_pairs(comparing(closed)))))

@@ -15,7 +15,7 @@ from quotax.interpret.laws.rules.masked_rows import has_values, left_over
 from quotax.interpret.laws.rules.pointwise import generic, one_number, opaque, operands, variables
 from quotax.interpret.laws.rules.positions import bounds
 from quotax.interpret.laws.rules.truths import compared_truth
-from quotax.interpret.laws.tensors import NoLaw, Tensor, Value
+from quotax.interpret.laws.tensors import NoLaw, Tensor, Value, parted
 from quotax.interpret.laws.writing import OPEN, Eqn, Rule, about_infinities
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
@@ -250,6 +250,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
     algebra = eqn.algebra
     whole = exponent.denominator == 1
     exact: Any = int(exponent) if whole else exponent
+    poly = _parted(algebra, poly)
     if len(poly) == 1:
         ((term, coefficient),) = poly.items()
         signed = all(algebra.atoms[a].sign in ("positive", "nonnegative", "boolean") for a, _, _ in term)
@@ -267,6 +268,32 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
     if made == poly:
         raise NoLaw("it is a power that has no name")
     return _entry_power(eqn, made, exponent)
+
+
+def _parted(algebra: Algebra, poly: Poly) -> Poly:
+    """The polynomial with what all terms of a sum have for a factor, and is not summed over, before a sum of the rest.
+
+    The mean of `(a / n)^2` is that of `a^2` times `n^-2`: of a norm behind a norm the length goes out. Such a
+    factor is positive wherever the sum has a value.
+    """
+    if len(poly) == 1:
+        ((term, coefficient),) = poly.items()
+        for factor in () if algebra.bound_in(term) else term:
+            what = algebra.atoms[factor.atom].what
+            inner = algebra.at(what.poly, factor.at) if isinstance(what, kinds.NamedSum) and factor.power == 1 else {}
+            common, rest = _common(algebra, inner)
+            if common:
+                others = [f for f in term if f is not factor]
+                return algebra.multiply(named_sum(algebra, rest), algebra.normal(coefficient, [*common, *others]))
+    common, rest = _common(algebra, poly)
+    return algebra.multiply(named_sum(algebra, rest), algebra.normal(1, common)) if common else poly
+
+
+def _common(algebra: Algebra, poly: Poly) -> tuple[list[Factor], Poly]:
+    """The positive factors of every term that no sum is over, and the polynomial without them."""
+    sign = lambda f: algebra.atoms[f.atom].sign
+    sure = lambda f: sign(f) == "positive" or (sign(f) == "nonnegative" and f.power < 0)
+    return parted(algebra, poly, sure)
 
 
 def _one_entry(term: Term) -> bool:
