@@ -208,7 +208,7 @@ def _along_geodesics(wish: Wish, params: Any, straight: Any, out: dict[str, Any]
     """
     ball: dict[str, Any] = {"space": wish.space, "ball": "geodesic", "key": wish.key} | wish.data
     first = len(wish.radii) // 2
-    budget = max(4, wish.steps // 2)
+    budget = max(4, wish.steps // 3)
     worst, mean = [], []
     try:
         for radius, start in zip(wish.radii[first:], straight.results[first:], strict=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number}
+    environment.filters |= {"number": number, "powers": powers}
     environment.globals |= {
         "formula": formula,
         "expression": expression,
@@ -74,8 +75,17 @@ def number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    digits, _, power = f"{value:.4g}".replace("-", "−").partition("e")
-    return f"{digits} × 10{str(int(power.replace('−', '-'))).translate(_RAISED)}" if power else digits
+    return powers(f"{value:.4g}").replace("-", "−")
+
+
+def powers(text: str) -> str:
+    """Text whose powers of ten are written as such.
+
+    >>> powers("a gap of 6.7e+14, 1e-09")
+    'a gap of 6.7 × 10¹⁴, 1 × 10⁻⁹'
+    """
+    raised = lambda found: f"{found[1]} × 10{str(int(found[2])).translate(_RAISED)}"
+    return re.sub(r"\b(\d+(?:\.\d+)?)e([+-]\d+)\b", raised, text)
 
 
 def embedded(value: Any) -> str:
