@@ -1,9 +1,10 @@
 """Run by test_devices.py in processes of its own: the same measurements on one device, on a mesh, in two processes.
 
-`on_devices.py one|mesh|restarts|last|others [mesh]` prints the values; `on_devices.py PORT PROCESS` takes part in a run
-of two.
+`on_devices.py KIND ...` prints what each of these kinds of `KINDS` finds; `on_devices.py PORT PROCESS` takes part in a
+run of two.
 """
 
+import functools
 import json
 import sys
 
@@ -24,6 +25,7 @@ def model(p, x):
     return p["W2"] @ jax.nn.relu(p["W1"] @ x + p["b1"])
 
 
+@functools.cache
 def problem():
     x, h, y = SIZES
     net = model.at(x=x, h=h, y=y)
@@ -65,24 +67,31 @@ def others(**settings):
     return [float(value) for value in (average.value, average.prediction, trace.value, *top, slope, *several)], None
 
 
+def last():
+    """Where everything lies on the last device."""
+    _, loss, params, batch = problem()
+    params, batch = jax.device_put((params, batch), jax.devices()[-1])
+    found = qx.sharpness(loss, params, 0.5, batch=batch, budget=60)
+    return [found.value], [device.id for device in found.perturbation["W1"].devices()]
+
+
+KINDS = {
+    "one": values,
+    "others": others,
+    "mesh": lambda: values(mesh=mesh((8,), ("data",))),
+    "restarts": lambda: values(mesh=mesh((2, 4), ("restarts", "data"))),
+    "others on a mesh": lambda: others(mesh=mesh((8,), ("data",))),
+    "last": last,
+}
+
+
 def main(arguments):
-    if arguments[0] == "one":
-        out = values()
-    elif arguments[0] == "mesh":
-        out = values(mesh=mesh((8,), ("data",)))
-    elif arguments[0] == "others":
-        out = others(mesh=mesh((8,), ("data",))) if arguments[1:] else others()
-    elif arguments[0] == "restarts":
-        out = values(mesh=mesh((2, 4), ("restarts", "data")))
-    elif arguments[0] == "last":
-        _, loss, params, batch = problem()
-        params, batch = jax.device_put((params, batch), jax.devices()[-1])
-        found = qx.sharpness(loss, params, 0.5, batch=batch, budget=60)
-        out = [found.value], [device.id for device in found.perturbation["W1"].devices()]
+    if arguments[0] in KINDS:
+        out = [KINDS[kind]() for kind in arguments]
     else:
         port, process = arguments
         jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=int(process))
-        out = values(mesh=mesh((jax.device_count(),), ("data",)))
+        out = [values(mesh=mesh((jax.device_count(),), ("data",)))]
     print(json.dumps(out))
 
 

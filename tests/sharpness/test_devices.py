@@ -37,39 +37,45 @@ def finish(process):
 
 
 @pytest.fixture(scope="module")
-def alone():
-    return finish(start("one", devices=1))[0]
+def found():
+    """By kind, what one device finds and what eight do: a process for each."""
+    kinds = {1: ("one", "others"), 8: ("mesh", "restarts", "others on a mesh", "last")}
+    processes = [start(*asked, devices=count) for count, asked in kinds.items()]
+    return {
+        k: v
+        for asked, one in zip(kinds.values(), processes, strict=True)
+        for k, v in zip(asked, finish(one), strict=True)
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mesh", "restarts"])
-def test_a_mesh_of_eight_devices_finds_the_same(alone, kind):
-    values, places = finish(start(kind, devices=8))
-    np.testing.assert_allclose(values, alone, rtol=1e-6)
+def test_a_mesh_of_eight_devices_finds_the_same(found, kind):
+    values, places = found[kind]
+    np.testing.assert_allclose(values, found["one"][0], rtol=1e-6)
     assert places == list(range(8))
 
 
 @pytest.mark.slow
-def test_the_other_measures_on_a_mesh_are_the_same():
-    alone, shared = finish(start("others", devices=1)), finish(start("others", "mesh", devices=8))
-    np.testing.assert_allclose(shared[0], alone[0], rtol=1e-6)
+def test_the_other_measures_on_a_mesh_are_the_same(found):
+    np.testing.assert_allclose(found["others on a mesh"][0], found["others"][0], rtol=1e-6)
 
 
 @pytest.mark.slow
-def test_arrays_stay_on_the_device_they_are_on(alone):
-    values, places = finish(start("last", devices=3))
-    assert values[0] == pytest.approx(alone[0], rel=1e-6)
-    assert places == [2]
+def test_arrays_stay_on_the_device_they_are_on(found):
+    values, places = found["last"]
+    assert values[0] == pytest.approx(found["one"][0][0], rel=1e-6)
+    assert places == [7]
 
 
 @pytest.mark.slow
-def test_two_processes_find_the_same(alone):
+def test_two_processes_find_the_same(found):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     both = [start(port, process, devices=2) for process in (0, 1)]
-    for values, _ in map(finish, both):
-        np.testing.assert_allclose(values, alone, rtol=1e-6)
+    for ((values, _),) in map(finish, both):
+        np.testing.assert_allclose(values, found["one"][0], rtol=1e-6)
 
 
 def test_meshes_that_cannot_be_used_are_refused():

@@ -36,7 +36,7 @@ from quotax.geometry.projection.vertical import coordinates, dimensions, factors
 from quotax.geometry.quotient import SizedModel
 from quotax.geometry.tree_arguments import checked_tree, elements_by_family, solvable
 from quotax.presenting import Result
-from quotax.programs.compiling import beside
+from quotax.programs.compiling import beside, once
 from quotax.programs.draws import normal
 from quotax.programs.processes import share_no_programs
 from quotax.programs.threads import one_thread
@@ -303,6 +303,14 @@ class QuotientSpace(Result):
             for family, k in pairs
         }
 
+    def nudged(self, params: Any, scale: float = 0.1) -> Any:
+        """The parameters moved by one fixed element near the identity, by a program that is not compiled."""
+        arrays, rng = self._arrays(params, "space.nudged(params)", solved=False), np.random.default_rng(0)
+        moving = tuple(family for family in self.families if family.dimension)
+        dtype = jnp.result_type(float)
+        draw = lambda family: scale * rng.standard_normal(family.group.coordinate_shape(family.sizes)).astype(dtype)
+        return self.network.tree(_nudged(moving, arrays, [draw(family) for family in moving]), params)
+
     # --- the canonical representative
 
     @functools.cached_property
@@ -564,3 +572,10 @@ def _slope(alive: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         return found
 
     return jax.jit(jax.grad(value))
+
+
+@once
+def _nudged(families: tuple[Any, ...], arrays: Named, coordinates: list[Any]) -> Named:
+    for family, own in zip(families, coordinates, strict=True):
+        arrays = family.act(arrays, family.group.exponential(jnp.asarray(family.group.algebra(own, family.sizes))))
+    return arrays

@@ -207,13 +207,18 @@ class Setting:
         space without group elements.
         """
         space: Any = self.space
-        if not (callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))):
+        acts = callable(getattr(space, "act", None)) and callable(getattr(space, "random_element", None))
+        if not acts:
             return None
+        nudged = getattr(space, "nudged", None)
         flat, base = layout(self.params), self.problem.look(self.problem.origin)[0]
         if not math.isfinite(base):
             return None
         with jax.numpy_dtype_promotion("standard"):
-            moved = space.act(self.params, space.random_element(jax.random.key(21), scale=NEARBY))
+            if nudged is None:
+                moved = space.act(self.params, space.random_element(jax.random.key(21), scale=NEARBY))
+            else:
+                moved = nudged(self.params, NEARBY)
         there = flat.gathered(jax.tree.map(lambda own, new: new.astype(own.dtype), self.params, moved))
         noise = np.random.default_rng(21).standard_normal(flat.size).astype(flat.dtype)
         unit = ROUNDED * float(max(jnp.finfo(dtype).eps for dtype in flat.dtypes))
