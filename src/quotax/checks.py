@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 
 from quotax.errors import ParameterError, QuotaxError
+from quotax.trees import AnyArray, Tree
 
 LOOKED_AT = (
     jax.errors.ConcretizationTypeError,
@@ -28,7 +30,7 @@ def first_words(error: Exception) -> str:
     return str(error).strip().partition("\nThe error occurred")[0].partition("\nSee http")[0].rstrip(".")
 
 
-def finite_params(call: str, params: Any) -> Any:
+def finite_params(call: str, params: Tree) -> Tree:
     """The parameters as finite floating-point JAX arrays."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     if not leaves:
@@ -70,7 +72,7 @@ def finite_params(call: str, params: Any) -> Any:
     return jax.tree.unflatten(tree, checked)
 
 
-def example_array(error: type[QuotaxError], call: str, name: str, value: Any) -> jax.Array:
+def example_array(error: type[QuotaxError], call: str, name: str, value: ArrayLike) -> jax.Array:
     """Examples along a leading axis, all of them numbers."""
     try:
         array = jnp.asarray(value)
@@ -84,7 +86,12 @@ def example_array(error: type[QuotaxError], call: str, name: str, value: Any) ->
 
 
 def one_output(
-    refusal: type[QuotaxError], call: str, name: str, net: Any, params: Any, inputs: Sequence[jax.Array]
+    refusal: type[QuotaxError],
+    call: str,
+    name: str,
+    net: Callable[..., Tree],
+    params: Tree,
+    inputs: Sequence[jax.Array],
 ) -> jax.ShapeDtypeStruct:
     """Shape and type of one example's output, which has to be an array of real numbers."""
     one = tuple(jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in inputs)
@@ -106,19 +113,19 @@ def one_output(
     return out
 
 
-def unfinite(array: Any) -> int:
+def unfinite(array: AnyArray) -> int:
     """How many entries are NaN or infinite; an array is looked at where it lies, which may be in several processes."""
     there = isinstance(array, jax.Array) and (len(array.sharding.device_set) > 1 or not on_host(array))
     fine = jnp.isfinite(array) if there else np.isfinite(np.asarray(array))  # NumPy compiles nothing for it
     return int(np.size(array) - fine.sum())
 
 
-def on_host(params: Any) -> bool:
+def on_host(params: Tree) -> bool:
     """Whether the devices of all arrays are processors."""
     return all(device.platform == "cpu" for leaf in jax.tree.leaves(params) for device in leaf.devices())
 
 
-def whole_number(error: type[QuotaxError], call: str, name: str, value: Any, least: int) -> int:
+def whole_number(error: type[QuotaxError], call: str, name: str, value: object, least: int) -> int:
     """An integer argument, at least `least`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise error(f"`{call}` needs {name}= a whole number, at least {least}, got {value!r}.")

@@ -11,13 +11,13 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from quotax.presenting import Result
 from quotax.presenting.tables import table
+from quotax.trees import Tree
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 _LINE = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({'|'.join(KINDS)})(-start)?\(")
@@ -86,7 +86,7 @@ class Collectives(Result):
         return "\n".join([self._title(), *([table(*self._rows(), rule=False)] if self.found else [])])
 
 
-def collectives(function: Callable[..., Any], *arguments: Any) -> Collectives:
+def collectives(function: Callable[..., Tree], *arguments: Tree) -> Collectives:
     """What devices send one another when `function(*arguments)` runs as one program, compiled and not run.
 
     Arrays lie where they are put before: `params = space.shard(params, mesh)`. What is called outside of `jit` may

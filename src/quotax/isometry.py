@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -26,6 +25,7 @@ from quotax.geometry.metrics.measured import Defect, defects
 from quotax.geometry.metrics.metric import Metric
 from quotax.lower import lower_action
 from quotax.symmetry import Action, Family
+from quotax.trees import Keyword, Tree
 
 _LARGEST = 4000
 """Networks with more parameters are compared at smaller sizes."""
@@ -37,7 +37,7 @@ _LOOKS = 2
 
 
 def certify_isometry(
-    network: Network, families: Sequence[Family], metric: str | Callable[..., Any], chosen: Metric
+    network: Network, families: Sequence[Family], metric: str | Callable[..., Tree], chosen: Metric
 ) -> Certificate:
     """The certificate that all the families are isometries of `metric`, which is `chosen` for them on this network."""
     architecture = network.architecture
@@ -72,13 +72,13 @@ def certify_isometry(
     return Certificate(claim, "proved", "every width", tuple(steps), _assumptions(families))
 
 
-def _euclidean(model: Model, action: Action, **settings: Any) -> Certificate:
+def _euclidean(model: Model, action: Action, **settings: Keyword) -> Certificate:
     """The claim of a sum of squares, on the arrays that the action names: the others add the same on both sides."""
     kept = tuple(replace(spec, cuts=()) for spec in model.params if spec.name in action.named)
     return certify_metric(FunctionModel(model.name, lambda p: p, kept), action, "euclidean", **settings)
 
 
-def _all(metric: Any, proofs: Sequence[tuple[Family, Certificate]]) -> Certificate:
+def _all(metric: object, proofs: Sequence[tuple[Family, Certificate]]) -> Certificate:
     """One certificate of several claims: refuted by the first that is, proved when all are."""
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
     claim = f"the metric {name!r} is invariant under {', '.join(s.name for s, _ in proofs) or 'nothing'}"

@@ -13,13 +13,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 
 from quotax.artifacts import ArraySpec, AxisFactor, Cut
-from quotax.trees import nest
+from quotax.trees import AnyArray, Dim, Tree, nest
 
 
 def whole_name(spec: ArraySpec) -> str:
@@ -31,7 +31,7 @@ def whole_name(spec: ArraySpec) -> str:
     return spec.name.rsplit(".", len(spec.cuts))[0] if spec.cuts else spec.name
 
 
-def whole_shape(spec: ArraySpec, sizes: Mapping[str, Any]) -> tuple[Any, ...]:
+def whole_shape(spec: ArraySpec, sizes: Mapping[str, Dim]) -> tuple[Dim, ...]:
     """The shape of that array."""
     shape = list(spec.shape(sizes))
     for cut in reversed(spec.cuts):
@@ -44,7 +44,7 @@ def whole_shape(spec: ArraySpec, sizes: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(shape)
 
 
-def layout(cut: Cut, sizes: Mapping[str, Any]) -> tuple[Any, list[Any], Any]:
+def layout(cut: Cut, sizes: Mapping[str, Dim]) -> tuple[Dim, list[Dim], Dim]:
     """The sizes that a cut is made of: before, of each piece, after."""
     size = lambda factors: math.prod(f if isinstance(f, int) else sizes[f] for f in factors)
     return size(cut.before), [size(piece) for piece in cut.pieces], size(cut.after)
@@ -55,7 +55,7 @@ def groups(specs: Sequence[ArraySpec]) -> dict[str, list[ArraySpec]]:
     return {name: list(own) for name, own in itertools.groupby(specs, key=whole_name)}
 
 
-def tree(specs: Sequence[ArraySpec], arrays: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
+def tree(specs: Sequence[ArraySpec], arrays: Mapping[str, AnyArray], sizes: Mapping[str, Dim]) -> dict[str, Tree]:
     """The user's tree of these parts; leading axes may be added. What is no part, or lacks others, keeps its name."""
     whole = dict(arrays)
     for name, own in groups(specs).items():
@@ -74,13 +74,13 @@ def _complete(cuts: Sequence[tuple[Cut, ...]]) -> bool:
     return list(within) == list(range(len(cuts[0][0].pieces))) and all(map(_complete, within.values()))
 
 
-def _in_order(specs: Sequence[ArraySpec], names: Mapping[str, Any]) -> list[str]:
+def _in_order(specs: Sequence[ArraySpec], names: Mapping[str, object]) -> list[str]:
     """The names as they were declared, then others."""
     declared = dict.fromkeys(name for spec in specs for name in (whole_name(spec), spec.name) if name in names)
     return [*declared, *(name for name in names if name not in declared)]
 
 
-def taken_apart(specs: Sequence[ArraySpec], whole: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
+def taken_apart(specs: Sequence[ArraySpec], whole: Mapping[str, AnyArray], sizes: Mapping[str, Dim]) -> dict[str, Tree]:
     """The parts of the user's arrays, by name."""
     found = {}
     for spec in specs:
@@ -91,7 +91,7 @@ def taken_apart(specs: Sequence[ArraySpec], whole: Mapping[str, Any], sizes: Map
     return found
 
 
-def _joined(members: list[tuple[tuple[Cut, ...], Any]], sizes: Mapping[str, Any]) -> Any:
+def _joined(members: list[tuple[tuple[Cut, ...], AnyArray]], sizes: Mapping[str, Dim]) -> Tree:
     cuts, array = members[0]
     if not cuts:
         return array
@@ -101,8 +101,8 @@ def _joined(members: list[tuple[tuple[Cut, ...], Any]], sizes: Mapping[str, Any]
     return _put_together(cuts[0], pieces, sizes)
 
 
-def _put_together(cut: Cut, pieces: list[Any], sizes: Mapping[str, Any]) -> Any:
-    xp: Any = np if all(isinstance(piece, np.ndarray) for piece in pieces) else jnp
+def _put_together(cut: Cut, pieces: list[AnyArray], sizes: Mapping[str, Dim]) -> Tree:
+    xp: ModuleType = np if all(isinstance(piece, np.ndarray) for piece in pieces) else jnp
     if cut.stacked:
         return xp.stack(pieces, cut.axis)
     if not cut.before:
@@ -114,8 +114,8 @@ def _put_together(cut: Cut, pieces: list[Any], sizes: Mapping[str, Any]) -> Any:
     return xp.reshape(xp.concatenate(opened, place + 1), (*lead, before * sum(lengths) * after, *trail))
 
 
-def _piece(array: Any, cut: Cut, sizes: Mapping[str, Any]) -> Any:
-    xp: Any = np if isinstance(array, np.ndarray) else jnp
+def _piece(array: AnyArray, cut: Cut, sizes: Mapping[str, Dim]) -> Tree:
+    xp: ModuleType = np if isinstance(array, np.ndarray) else jnp
     array = xp.asarray(array)
     before, lengths, after = layout(cut, sizes)
     start = sum(lengths[: cut.index])

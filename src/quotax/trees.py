@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+Tree: TypeAlias = Any
+"""Arrays in containers, of users or of ours: JAX states no type for what a tree holds."""
+
+AnyArray: TypeAlias = Any
+"""An array of NumPy's on the host, of JAX's inside of a program, or a tracer, in code that serves all of them."""
+
+
+Dim: TypeAlias = Any
+"""One size of a shape: a whole number, or a polynomial in symbols, of a class that JAX keeps to itself."""
+
+Keyword: TypeAlias = Any
+"""A keyword argument that is passed on to a call which says what it may be."""
+
+Carry: TypeAlias = Any
+"""What a loop of `jax.lax` carries from turn to turn."""
+
+AnyPoint: TypeAlias = Any
+"""A quotient's factored point, to rooms that do not import `geometry`: what more it has is asked."""
+
+AnySpace: TypeAlias = Any
+"""A quotient, to the same rooms: something that has `at(params)`."""
 
 
 class Trees(Protocol):
     """How arrays by name lie in a tree of the user's."""
 
-    def named(self, tree: Any) -> dict[str, Any]:
+    def named(self, tree: Tree) -> dict[str, Tree]:
         """The arrays of a tree by name."""
         ...
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+    def tree(self, arrays: Mapping[str, Tree], like: Tree = None) -> Tree:
         """Arrays by name as a tree; what the tree holds besides is taken from `like`."""
         ...
 
@@ -21,11 +43,11 @@ class Trees(Protocol):
 class NestedDicts:
     """Trees that are nested dicts and hold nothing but the arrays."""
 
-    def named(self, tree: Mapping[str, Any]) -> dict[str, Any]:
+    def named(self, tree: Mapping[str, Tree]) -> dict[str, Tree]:
         """The arrays of a tree by name."""
         return named(tree)
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> dict[str, Any]:
+    def tree(self, arrays: Mapping[str, Tree], like: Tree = None) -> dict[str, Tree]:
         """Arrays by name as nested dicts."""
         return nest(arrays)
 
@@ -33,13 +55,13 @@ class NestedDicts:
 NESTED = NestedDicts()
 
 
-def nest(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def nest(arrays: Mapping[str, Tree]) -> dict[str, Tree]:
     """Arrays by joined name, as nested dicts.
 
     >>> nest({"block/W": 1, "b": 2})
     {'block': {'W': 1}, 'b': 2}
     """
-    tree: dict[str, Any] = {}
+    tree: dict[str, Tree] = {}
     for name, array in arrays.items():
         *path, last = name.split("/")
         branch = tree
@@ -49,13 +71,13 @@ def nest(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def named(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def named(tree: Mapping[str, Tree], prefix: str = "") -> dict[str, Tree]:
     """Nested dicts, as arrays by joined name.
 
     >>> named({"block": {"W": 1}, "b": 2})
     {'block/W': 1, 'b': 2}
     """
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Tree] = {}
     for key, value in tree.items():
         if isinstance(value, Mapping):
             arrays |= named(value, f"{prefix}{key}/")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from quotax.errors import ArchitectureError
+from quotax.trees import Dim
 
 
 def sizes_text(sizes: Mapping[str, int | str]) -> str:
@@ -14,7 +14,7 @@ def sizes_text(sizes: Mapping[str, int | str]) -> str:
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items()) or "fixed sizes"
 
 
-def settled(sizes: Mapping[str, Any], fixed: Mapping[str, int | str]) -> dict[str, Any]:
+def settled(sizes: Mapping[str, Dim], fixed: Mapping[str, int | str]) -> dict[str, Dim]:
     """Sizes with those that are settled in the place of any others; products of symbols are written as text.
 
     >>> settled({"D": 5, "n": 2, "k": 3}, {"D": "n*k"}), settled({"D": 5, "n": 2, "k": "k"}, {"D": "n*k"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from quotax.artifacts.covered_sizes import CoveredSizes
 from quotax.artifacts.witness import Witness
 from quotax.errors import QuotaxError, SymmetryError
-from quotax.presenting import Result
+from quotax.presenting import Json, Result
+from quotax.presenting.drawing import Axes
 from quotax.presenting.proof_picture import plotted
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -30,14 +31,14 @@ class Certificate(Result):
     assumptions: tuple[str, ...] = ()
     witness: Witness | None = None
     residual: str | None = None
-    derivation: Sequence[Any] = field(default=(), compare=False, repr=False)
+    derivation: Sequence[Json] = field(default=(), compare=False, repr=False)
     """The parts of a proof by laws, as data that the kernel replays: sizes at which the model is traced, and steps."""
-    settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    settings: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
     """With what it was asked for: what `recheck` asks with again, where there are no steps to replay."""
     covers: tuple[CoveredSizes, ...] = field(default=(), compare=False, repr=False)
     """What `scope` says of a proof of invariance, as data."""
     recipe: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
-    outline: Callable[[], list[dict[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    outline: Callable[[], list[dict[str, Json]]] | None = field(default=None, compare=False, repr=False)
     """What `tensors` calls."""
 
     def _title(self) -> str:
@@ -67,14 +68,14 @@ class Certificate(Result):
             lines += ["Assuming", *(f"  - {assumption}" for assumption in self.assumptions)]
         return "\n".join(lines)
 
-    def tensors(self) -> list[dict[str, Any]]:
+    def tensors(self) -> list[dict[str, Json]]:
         """A proof by laws as a graph: every tensor, what it is made of, and what each of its axes is multiplied by.
 
         JSON values, in an order in which each comes after what it is `of`; nothing where no such proof is at hand.
         """
         return [] if self.outline is None else self.outline()
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """`tensors` as a picture, on axes of matplotlib: under each axis what it is multiplied by."""
         nodes = self.tensors()
         if not nodes:
@@ -97,7 +98,7 @@ class Certificate(Result):
             parts.append(f"\\noindent Left over: {_latex(self.residual)}")
         return "\n".join(parts)
 
-    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Json]:
         """Everything but the recipe, as JSON values: arrays whole, for `from_dict` reads them."""
         return {
             "claim": self.claim,
@@ -113,7 +114,7 @@ class Certificate(Result):
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, data: Mapping[str, Json]) -> Certificate:
         """A certificate that `to_dict` wrote. It has no recipe: it says what was proved, and cannot prove it again."""
         witness = data.get("witness")
         return cls(

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from quotax.artifacts.axis_sizes import sizes_text
+from quotax.presenting import Json
 
 _EVERY_WIDTH = "every width"
 """What a proof covers that is for all sizes of all axes."""
@@ -86,12 +86,12 @@ class CoveredSizes:
         value = lambda f: int(f) if f.isdecimal() else sizes[f]
         return all(sizes[axis] == math.prod(map(value, size.split("*"))) for axis, size in self.tied.items())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """JSON values."""
         return {"sizes": self.axes, "conditions": list(self.conditions)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CoveredSizes:
+    def from_dict(cls, data: Mapping[str, Json]) -> CoveredSizes:
         """What `to_dict` wrote."""
         return cls(tuple(data["sizes"].items()), tuple(data["conditions"]))
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from quotax.artifacts.array_specs import ArraySpec
+from quotax.trees import Dim, Tree
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
 
 
 @dataclass(frozen=True)
@@ -17,16 +21,16 @@ class Trace:
     It is traced in float64, so that Python constants keep every digit.
     """
 
-    jaxpr: Any
+    jaxpr: ClosedJaxpr
     params: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...]
     sizes: Mapping[str, int]
-    out_tree: Any
-    _written: Any = None
+    out_tree: Tree
+    _written: ClosedJaxpr | None = None
     """The user's program, where `jaxpr` is that program taken apart."""
 
     @property
-    def written(self) -> Any:
+    def written(self) -> ClosedJaxpr:
         """The program as the user wrote it, of the same arrays: nothing in it was taken apart."""
         return self.jaxpr if self._written is None else self._written
 
@@ -47,11 +51,11 @@ class OpenTrace:
         numbers: by the `id` of a literal, its values for several sizes, where it depends on such a float.
     """
 
-    jaxpr: Any
+    jaxpr: ClosedJaxpr
     params: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...]
-    sizes: Mapping[str, Any]
-    out_tree: Any
+    sizes: Mapping[str, Dim]
+    out_tree: Tree
     conditions: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from quotax.presenting import Result, plain
+from quotax.presenting import Json, Result, plain
+from quotax.trees import AnyArray, Tree
 
 
 @dataclass(frozen=True, repr=False)
@@ -14,12 +14,12 @@ class Witness(Result):
     """A counterexample: at `params`, `element` and `inputs` the two outputs differ."""
 
     sizes: Mapping[str, int]
-    params: Any
-    element: Any
-    inputs: Mapping[str, Any]
-    output: Any
-    transformed_output: Any
-    transformed_params: Any = None
+    params: Tree
+    element: AnyArray
+    inputs: Mapping[str, AnyArray]
+    output: Tree
+    transformed_output: Tree
+    transformed_params: Tree = None
 
     def lines(self) -> list[str]:
         """The point, one array a line, and the two outputs."""
@@ -31,7 +31,7 @@ class Witness(Result):
         rows += [f"output after the action {_numbers(value)}" for _, value in _arrays(self.transformed_output)]
         return rows
 
-    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Json]:
         """JSON values; arrays as nested lists, whatever their size: `from_dict` reads them."""
         return {
             "sizes": dict(self.sizes),
@@ -44,7 +44,7 @@ class Witness(Result):
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Witness:
+    def from_dict(cls, data: Mapping[str, Json]) -> Witness:
         """A witness that `to_dict` wrote, lists as arrays again."""
         return cls(
             sizes=dict(data["sizes"]),
@@ -70,7 +70,7 @@ class Witness(Result):
         return worst
 
 
-def _arrays(tree: Any, name: str = "") -> list[tuple[str, Any]]:
+def _arrays(tree: Tree, name: str = "") -> list[tuple[str, AnyArray]]:
     """The arrays of a tree with their joined names."""
     if isinstance(tree, Mapping):
         return [row for key, value in tree.items() for row in _arrays(value, f"{name}/{key}" if name else str(key))]
@@ -79,7 +79,7 @@ def _arrays(tree: Any, name: str = "") -> list[tuple[str, Any]]:
     return [(name, tree)]
 
 
-def _numbers(value: Any, most: int = 24) -> str:
+def _numbers(value: AnyArray, most: int = 24) -> str:
     """An array on one line: fractions where the numbers are small fractions, its shape when it is long."""
     from fractions import Fraction
 
@@ -89,19 +89,19 @@ def _numbers(value: Any, most: int = 24) -> str:
     if array.size > most:
         return f"array of shape {array.shape}"
 
-    def show(number: Any) -> str:
+    def show(number: object) -> str:
         if not isinstance(number, (int, float)) or number != number or number in (float("inf"), float("-inf")):
             return str(number)
         near = Fraction(number).limit_denominator(64)
         return str(near) if float(near) == number else f"{number:.6g}"
 
-    def nest(part: Any) -> str:
+    def nest(part: object) -> str:
         return f"[{', '.join(map(nest, part))}]" if isinstance(part, list) else show(part)
 
     return nest(array.tolist())
 
 
-def _plain(tree: Any) -> Any:
+def _plain(tree: Tree) -> Json:
     import numpy as np
 
     if isinstance(tree, Mapping):
@@ -111,7 +111,7 @@ def _plain(tree: Any) -> Any:
     return None if tree is None else plain(np.asarray(tree), None)
 
 
-def _restored(tree: Any) -> Any:
+def _restored(tree: Json) -> Tree:
     import numpy as np
 
     if isinstance(tree, Mapping):

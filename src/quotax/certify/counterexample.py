@@ -17,11 +17,11 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import jax
 import numpy as np
 import sympy as sp
+from jax.extend.core import ClosedJaxpr
 
 from quotax.artifacts import Trace, Witness
 from quotax.interpret.random_inputs import random_input
@@ -31,6 +31,7 @@ from quotax.programs.compiling import QUICK
 from quotax.programs.hosted import Uncompiled, Unhosted
 from quotax.symmetry import FLOATS, OBJECTS, Action, Group, transformed, variable
 from quotax.symmetry.new_entries.general_entries import maps_of
+from quotax.trees import AnyArray, Tree
 
 TOLERANCE = 1e-7
 """Relative difference above which two numbers are different functions' values: constants are written in float32."""
@@ -56,7 +57,7 @@ FEW = 2**20
 
 
 @functools.lru_cache(maxsize=128)
-def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., Any]:
+def _compiled(jaxpr: ClosedJaxpr, batched: bool, coarse: bool = False) -> Callable[..., Tree]:
     """The traced function; kept, so that several claims about one model compile it once."""
     run = real_function(jaxpr, BITS) if coarse else real_function(jaxpr)
     shape = jax.vmap(run) if batched else run
@@ -64,7 +65,7 @@ def _compiled(jaxpr: Any, batched: bool, coarse: bool = False) -> Callable[..., 
     together = jax.jit(shape, compiler_options=QUICK)
     one_by_one = jax.jit(lambda *arrays: jax.lax.map(lambda row: run(*row), arrays), compiler_options=QUICK)
 
-    def numbers(*arrays: Any) -> list[Any]:
+    def numbers(*arrays: AnyArray) -> list[AnyArray]:
         try:
             if sum(map(np.size, arrays)) <= FEW:
                 return uncompiled(None, *arrays)
@@ -155,7 +156,7 @@ def _differ(before: list[np.ndarray], after: list[np.ndarray], uncertain: list[n
 
 
 def _conditioned(
-    trace: Trace, sample: dict[str, Any], before: list[np.ndarray], after: list[np.ndarray], batch: int = 0
+    trace: Trace, sample: dict[str, AnyArray], before: list[np.ndarray], after: list[np.ndarray], batch: int = 0
 ) -> bool:
     """Whether the outputs differ by more than they are uncertain by; `batch` points are compiled to run at once.
 
@@ -167,7 +168,7 @@ def _conditioned(
 
 
 def uncertainty(
-    trace: Trace, sample: dict[str, Any], which: str, outputs: list[np.ndarray], batch: int = 0
+    trace: Trace, sample: dict[str, AnyArray], which: str, outputs: list[np.ndarray], batch: int = 0
 ) -> list[np.ndarray]:
     """How much each output entry changes in a coarser run at nudged points: infinite where it ceases to be finite."""
     rng = np.random.default_rng(0)
@@ -189,20 +190,20 @@ def uncertainty(
     return worst
 
 
-def numbers_at(trace: Trace, sample: dict[str, Any], which: str) -> list[np.ndarray]:
+def numbers_at(trace: Trace, sample: dict[str, AnyArray], which: str) -> list[np.ndarray]:
     """The outputs at one point, by the function of one point."""
     arrays = [_floats(sample[which][s.name]) for s in trace.params] + [sample["inputs"][s.name] for s in trace.inputs]
     with jax.enable_x64(True):
         return _numbers(_compiled(trace.written, False)(*arrays))
 
 
-def _numbers(outputs: Any) -> list[np.ndarray]:
+def _numbers(outputs: Tree) -> list[np.ndarray]:
     """Outputs as floats (or complex numbers): truth values and integers can be subtracted then."""
     arrays = [np.asarray(o) for o in outputs]
     return [a if a.dtype.kind == "c" else a.astype(np.float64) for a in arrays]
 
 
-def _witness(trace: Trace, sample: dict[str, Any], before: list[np.ndarray], after: list[np.ndarray]) -> Witness:
+def _witness(trace: Trace, sample: dict[str, AnyArray], before: list[np.ndarray], after: list[np.ndarray]) -> Witness:
     return Witness(
         sizes=dict(trace.sizes),
         params=tree(trace.params, {name: _floats(a) for name, a in sample["params"].items()}, trace.sizes),
@@ -217,13 +218,13 @@ def _witness(trace: Trace, sample: dict[str, Any], before: list[np.ndarray], aft
 # --- points and group elements
 
 
-def random_point(trace: Trace, rng: np.random.Generator) -> dict[str, Any]:
+def random_point(trace: Trace, rng: np.random.Generator) -> dict[str, AnyArray]:
     """Normal parameters, and inputs of the kinds that the model declares."""
     params = {spec.name: rng.normal(size=spec.shape(trace.sizes)) for spec in trace.params}
     return {"params": params, "inputs": _inputs(trace, rng)}
 
 
-def _float_draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
+def _float_draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, AnyArray]:
     sample = random_point(trace, rng)
     params = sample["params"]
     g = _float_element(action.group, trace, rng, number)
@@ -247,20 +248,20 @@ def _float_element(group: Group, trace: Trace, rng: np.random.Generator, number:
 
 def _element(group: Group, sizes: Mapping[str, int], rng: np.random.Generator, number: int) -> np.ndarray:
     """An exact random element: of small rationals, every third time one that is far from well conditioned."""
-    g: Any = _exact(group.attempt(number, rng, sizes))
+    g: AnyArray = _exact(group.attempt(number, rng, sizes))
     if number % 3 == 2 and group.continuous:
         for _ in range(1 if group.layout == "matrix" else 3):
-            other: Any = _exact(group.rational(rng, sizes)) if group.layout == "matrix" else g
+            other: Tree = _exact(group.rational(rng, sizes)) if group.layout == "matrix" else g
             g = _exact(group.compose(g, other))
     return g
 
 
-def _exact(array: Any) -> np.ndarray:
+def _exact(array: AnyArray) -> np.ndarray:
     """An array of SymPy rationals."""
     return np.asarray(np.vectorize(sp.Rational, otypes=[object])(array), dtype=object)
 
 
-def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, Any]:
+def _draw(trace: Trace, action: Action, rng: np.random.Generator, number: int = 0) -> dict[str, AnyArray]:
     scale = SCALE if number % 4 == 3 else 1
     quarters = {spec.name: scale * _random_integers(rng, spec.shape(trace.sizes)) for spec in trace.params}
     quarters = _with_kernels(quarters, trace, action) if number % 2 == 0 else quarters
@@ -315,17 +316,17 @@ def _quarters(integers: np.ndarray) -> np.ndarray:
     return array
 
 
-def _batched(trace: Trace, samples: list[dict[str, Any]], which: str) -> list[np.ndarray]:
+def _batched(trace: Trace, samples: list[dict[str, AnyArray]], which: str) -> list[np.ndarray]:
     params = [np.stack([_floats(s[which][spec.name]) for s in samples]) for spec in trace.params]
     return params + [np.stack([s["inputs"][spec.name] for s in samples]) for spec in trace.inputs]
 
 
-def _floats(array: Any) -> np.ndarray:
+def _floats(array: AnyArray) -> np.ndarray:
     """Exact entries as floats, each rounded once; what an action divides by zero is no number."""
     if isinstance(array, np.ndarray) and array.dtype != object:
         return array.astype(float)
 
-    def rounded(e: Any) -> float:
+    def rounded(e: Tree) -> float:
         if getattr(e, "is_Rational", False):
             return float(Fraction(int(e.p), int(e.q)))
         return math.nan if isinstance(e, sp.Expr) and e.has(sp.zoo, sp.nan) else float(sp.N(e, 20))

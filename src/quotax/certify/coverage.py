@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+
+from jax.extend.core import Jaxpr
 
 from quotax.artifacts import Certificate, Model, settled
 from quotax.errors import ArchitectureError
@@ -71,7 +72,7 @@ def coverage(
     return Coverage(unmoved, untried, lawless, narrow)
 
 
-def _primitives(jaxpr: Any, names: dict[str, None]) -> None:
+def _primitives(jaxpr: Jaxpr, names: dict[str, None]) -> None:
     for equation in jaxpr.eqns:
         names[equation.primitive.name] = None
         for value in equation.params.values():

@@ -6,7 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from quotax.certify.identities.equality import Equality, prove_equal
 from quotax.certify.trial_sizes import at_sizes, for_exact_proofs, traceable
 from quotax.errors import UnsupportedPrimitiveError
 from quotax.interpret import SYMBOLIC, evaluate, symbols_for
+from quotax.presenting import Json
 from quotax.presenting.telling import OutOfTime, until
 from quotax.symmetry import OBJECTS, Action, transformed
 
@@ -59,7 +59,7 @@ def certify_at_widths(
             steps = (differ, *precision_notes(trace))
             return Certificate(claim, "refuted", f"a point at {sizes_text(trace.sizes)}", steps, witness=witness)
     proved, steps, lemmas, assumptions, failure = [], [], {}, {}, None
-    derivation: list[Any] = []
+    derivation: list[Json] = []
     for trace in traces:
         progress(f"proving at {sizes_text(trace.sizes)}")
         outcome = _by_laws(model, action, trace)

@@ -6,13 +6,13 @@ import difflib
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from quotax.checkpoints.layout import SizedNetwork
 from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
+from quotax.trees import AnyArray, Tree
 
 _SHOWN = 6
 
@@ -23,7 +23,7 @@ class ByName:
 
     name: str = "by name"
 
-    def read(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, Any]:
+    def read(self, stored: Mapping[str, AnyArray], network: SizedNetwork) -> dict[str, AnyArray]:
         """The parameters of a network, as a tree; refused by name where they do not fit."""
         kept = self._kept(stored, network)
         arrays = {spec.name: np.asarray(stored[kept[spec.name]]) for spec in network.architecture.arrays}
@@ -37,7 +37,7 @@ class ByName:
                 )
         return network.tree(network.taken_apart(arrays))
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
+    def written(self, params: Tree, stored: Mapping[str, AnyArray], network: SizedNetwork) -> LazyArrays:
         """The arrays under their names; where the file that is imitated has other types, in those."""
         given = network.check_params(params, call="checkpoints.save(path, params, ...)", finite=True)
         if not stored:
@@ -46,7 +46,7 @@ class ByName:
         made = lambda key, array: lambda: np.asarray(array).astype(stored[key].dtype)
         return LazyArrays({kept[name]: made(kept[name], array) for name, array in given.items()})
 
-    def _kept(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, str]:
+    def _kept(self, stored: Mapping[str, AnyArray], network: SizedNetwork) -> dict[str, str]:
         """The name under which each array is stored."""
         declared = [spec.name for spec in network.architecture.arrays]
         kept = {name if name in declared else name.replace(".", "/"): name for name in stored}

@@ -12,13 +12,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from quotax.artifacts import ArraySpec
 from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
+from quotax.trees import AnyArray, Tree
 
 _LAYER = "{i}"
 
@@ -57,15 +58,15 @@ class SizedNetwork(Protocol):
         """The sizes of the axes."""
         ...
 
-    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
+    def check_params(self, params: Tree, *, call: str, finite: bool = False) -> dict[str, AnyArray]:
         """The arrays by name, refused when they do not fit."""
         ...
 
-    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    def taken_apart(self, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """Parts of arrays that hold several, by name."""
         ...
 
-    def tree(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    def tree(self, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """Arrays by name as the user's tree."""
         ...
 
@@ -148,7 +149,7 @@ class Layout:
     copies: tuple[tuple[str, str], ...] = ()
     buffers: tuple[str, ...] = ()
 
-    def read(self, stored: Mapping[str, Any], network: SizedNetwork) -> dict[str, Any]:
+    def read(self, stored: Mapping[str, AnyArray], network: SizedNetwork) -> dict[str, AnyArray]:
         """The parameters of a network, as a tree.
 
         Refused by name where an array is missing, is of another shape, or is one that the model does not have.
@@ -156,7 +157,7 @@ class Layout:
         specs = {spec.name: spec for spec in network.architecture.params}
         applied = self._applied(stored, network)
         self._check_whole(stored, {key for key, _, _ in applied})
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, AnyArray] = {}
         for key, rule, sizes in applied:
             array = np.asarray(stored[key])
             if array.shape != rule.shape(sizes):
@@ -178,7 +179,7 @@ class Layout:
                 raise ParameterError(f"`checkpoints`: {copy!r} differs from {of!r}, which {self.name} ties it to.")
         return network.tree({name: arrays[name] for name in specs})
 
-    def written(self, params: Any, stored: Mapping[str, Any], network: SizedNetwork) -> LazyArrays:
+    def written(self, params: Tree, stored: Mapping[str, AnyArray], network: SizedNetwork) -> LazyArrays:
         """The stored arrays with these parameters in them, in the types they had; buffers stay as they are.
 
         Each is made when it is asked for.
@@ -197,14 +198,14 @@ class Layout:
         out |= {key: functools.partial(made, key, rule, sizes) for key, rule, sizes in applied}
         return LazyArrays(out | {copy: out[of] for copy, of in self._copies(stored)})
 
-    def _found(self, stored: Mapping[str, Any], name: str) -> str | None:
+    def _found(self, stored: Mapping[str, AnyArray], name: str) -> str | None:
         return next((prefix + name for prefix in (*self.prefixes, "") if prefix + name in stored), None)
 
-    def _copies(self, stored: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def _copies(self, stored: Mapping[str, AnyArray]) -> list[tuple[str, str]]:
         pairs = ((self._found(stored, copy), self._found(stored, of)) for copy, of in self.copies)
         return [(copy, of) for copy, of in pairs if copy is not None and of is not None]
 
-    def _check_whole(self, stored: Mapping[str, Any], used: set[str]) -> None:
+    def _check_whole(self, stored: Mapping[str, AnyArray], used: set[str]) -> None:
         """Refuse what would be left behind: without it the network is another."""
         known = used | {copy for copy, _ in self._copies(stored)}
         left = [key for key in stored if key not in known and not any(re.search(b, key) for b in self.buffers)]
@@ -215,7 +216,7 @@ class Layout:
                 f"parameters in the layout {self.name}."
             )
 
-    def _applied(self, stored: Mapping[str, Any], network: SizedNetwork) -> list[tuple[str, Rule, dict[str, int]]]:
+    def _applied(self, stored: Mapping[str, AnyArray], network: SizedNetwork) -> list[tuple[str, Rule, dict[str, int]]]:
         """The rules that parameters of the network ask for, the names they are stored under, and sizes of axes."""
         specs = {spec.name: spec for spec in network.architecture.params}
         found = []

@@ -19,6 +19,7 @@ import numpy as np
 
 from quotax.checkpoints.lazy_arrays import LazyArrays
 from quotax.errors import ParameterError
+from quotax.trees import AnyArray
 
 INDEX = ".safetensors.index.json"
 _SHOWN = 4
@@ -102,7 +103,7 @@ def _indexed(path: Path) -> Shards:
     return _together(held, (path.name, data))
 
 
-def _together(held: Mapping[str, Any], index: tuple[str, Any] | None) -> Shards:
+def _together(held: Mapping[str, AnyArray], index: tuple[str, Any] | None) -> Shards:
     """Open files as one set of arrays; what two of them hold is the one that the index says."""
     where = {} if index is None else dict(index[1]["weight_map"])
     read = lambda file, name: lambda: held[file].get_tensor(name)

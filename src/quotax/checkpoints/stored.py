@@ -15,12 +15,12 @@ from quotax.checkpoints.layout import Layout, SizedNetwork
 from quotax.checkpoints.shards import INDEX, Shards, found_in, library, opened
 from quotax.checkpoints.shards import save as save_file
 from quotax.errors import ParameterError
-from quotax.trees import named, nest
+from quotax.trees import AnyArray, Tree, named, nest
 
 Path_ = str | os.PathLike[str]
 
 
-def load(path: Path_, layout: Layout | ByName, network: SizedNetwork) -> dict[str, Any]:
+def load(path: Path_, layout: Layout | ByName, network: SizedNetwork) -> dict[str, AnyArray]:
     """The parameters of a network in a checkpoint.
 
     A `.safetensors` or `.npz` file, the index of several (`model.safetensors.index.json`) or the folder that holds
@@ -29,7 +29,7 @@ def load(path: Path_, layout: Layout | ByName, network: SizedNetwork) -> dict[st
     return layout.read(_read(Path(path))[0], network)
 
 
-def save(path: Path_, params: Any, layout: Layout | ByName, network: SizedNetwork, like: Path_ | None = None) -> None:
+def save(path: Path_, params: Tree, layout: Layout | ByName, network: SizedNetwork, like: Path_ | None = None) -> None:
     """Write parameters as the checkpoint `like` has them: its names, shapes, types, and whatever else it holds.
 
     A folder, or a `.safetensors.index.json`, has the same files as `like`, with the same arrays in each. In the layout

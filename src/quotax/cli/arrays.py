@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quotax.cli.misuse import Misuse
+from quotax.trees import Tree
 
 RANDOM = "random"
 _TARGETS = "targets", "target", "labels", "label", "y"
@@ -36,7 +37,7 @@ def params_of(network: Any, path: str | None, layout: str, seed: int, note: Any,
     return jax.tree.map(jax.numpy.asarray, tree)
 
 
-def save_params(path: str, params: Any, layout: str, network: Any, like: str) -> None:
+def save_params(path: str, params: Tree, layout: str, network: Any, like: str) -> None:
     """Write parameters in the layout of another file."""
     import quotax as qx
 
@@ -179,7 +180,7 @@ def _random(network: Any, count: int, seed: int) -> dict[str, Any]:
     return arrays
 
 
-def outputs(network: Any, params: Any, batch: Mapping[str, Any]) -> Any:
+def outputs(network: Any, params: Tree, batch: Mapping[str, Any]) -> Any:
     """The outputs for a batch of examples."""
     import jax
 

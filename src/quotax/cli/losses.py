@@ -8,11 +8,12 @@ from typing import Any
 
 from quotax.cli.arrays import outputs, targets_of
 from quotax.cli.misuse import Misuse
+from quotax.trees import Tree
 
 NAMED = "mse", "cross-entropy"
 
 
-def loss_of(network: Any, params: Any, batch: Mapping[str, Any], choice: str | None, path: str, note: Any) -> Any:
+def loss_of(network: Any, params: Tree, batch: Mapping[str, Any], choice: str | None, path: str, note: Any) -> Any:
     """`loss(params, batch)`: that of this name, or the one that the targets suggest."""
     import jax
 
@@ -55,14 +56,14 @@ def _cross_entropy(network: Any, name: str) -> Callable[[Any, Any], Any]:
     import jax
     import jax.numpy as jnp
 
-    def loss(params: Any, batch: Any) -> Any:
+    def loss(params: Tree, batch: Tree) -> Any:
         scores = jax.nn.log_softmax(outputs(network, params, batch))
         return -jnp.mean(jnp.take_along_axis(scores, batch[name][..., None], axis=-1))
 
     return loss
 
 
-def _own(place: str, params: Any, batch: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+def _own(place: str, params: Tree, batch: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
     """A function `loss(params, batch)` at `file.py:name` or `package.module:name`; batch is a dict of arrays."""
     import importlib
     import runpy

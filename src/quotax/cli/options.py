@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 
 from quotax.cli.misuse import Misuse
 from quotax.cli.terminal import Showing
+from quotax.trees import Tree
 
 FINDING = Group("Symmetries", sort_key=50)
 MEASURED = Group("What is measured", sort_key=40)
@@ -115,7 +116,9 @@ class Data:
             )
         return data_of(network, self.data, seed)
 
-    def measured(self, network: Any, params: Any, batch: dict[str, Any], note: Callable[[str], None]) -> dict[str, Any]:
+    def measured(
+        self, network: Any, params: Tree, batch: dict[str, Any], note: Callable[[str], None]
+    ) -> dict[str, Any]:
         """The loss and its data, as the measures take them."""
         from quotax.cli.losses import loss_of
 

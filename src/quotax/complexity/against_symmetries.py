@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 
@@ -18,6 +17,7 @@ from quotax.pipeline import verify
 from quotax.presenting import Result
 from quotax.presenting.tables import table, wrapped
 from quotax.symmetry import Symmetry
+from quotax.trees import Keyword
 
 CALL = "quotax.invariance_table"
 
@@ -114,7 +114,7 @@ def invariance_table(
     measures: Iterable[str | Measure] | None = None,
     *,
     seed: int = 0,
-    **settings: Any,
+    **settings: Keyword,
 ) -> InvarianceTable:
     """Measures against symmetries: each proved to be a function on the quotient, refuted with two values, or open.
 

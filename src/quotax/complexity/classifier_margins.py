@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, AnySpace, Tree
 
 CALL = "quotax.margins"
 
@@ -68,7 +68,9 @@ class Margins(Result):
         return "\n".join(lines)
 
 
-def margins(net: Callable[..., Any], params: Any, inputs: Any, labels: Any, space: Any = None) -> Margins:
+def margins(
+    net: Callable[..., Tree], params: Tree, inputs: Tree, labels: AnyArray, space: AnySpace | None = None
+) -> Margins:
     """The margins of a classifier on examples.
 
     Args:

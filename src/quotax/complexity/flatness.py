@@ -33,7 +33,7 @@ from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture
 from quotax.errors import ComplexityError
 from quotax.sharpness import spectrum, trace
-from quotax.trees import nest
+from quotax.trees import AnyArray, Tree, nest
 
 ISOMETRY = "a linear action by isometries that keeps the loss keeps second derivatives in orthonormal bases"
 EXACT = 1024
@@ -42,17 +42,17 @@ PROBES = 200
 ROOM = 2**25
 """Numbers in memory at once."""
 
-Units = Callable[[Any], Any]
+Units = Callable[[Tree], Tree]
 """What one step of each parameter is."""
 
 
-def adaptive(params: Any, a: Any, b: Any) -> Any:
+def adaptive(params: Tree, a: AnyArray, b: AnyArray) -> Tree:
     """Each parameter in units of itself."""
     leaves = zip(*map(jax.tree.leaves, (params, a, b)), strict=True)
     return sum(jnp.sum(x * y / w**2) for w, x, y in leaves)
 
 
-def by_array(params: Any, a: Any, b: Any) -> Any:
+def by_array(params: Tree, a: AnyArray, b: AnyArray) -> Tree:
     """Each array in units of its norm."""
     leaves = zip(*map(jax.tree.leaves, (params, a, b)), strict=True)
     return sum(jnp.sum(x * y) / jnp.sum(w**2) for w, x, y in leaves)
@@ -146,7 +146,7 @@ def relative_flatness(array: str, rows: int = 0) -> Measure:
     relative flatness of W1: sum_{s s'} <w_s, w_s'> tr H_{s s'} (Petzka and others 2021)
     """
 
-    def matrix(tree: Any) -> Any:
+    def matrix(tree: Tree) -> Tree:
         found = by_name(tree).get(array)
         if found is None or jnp.ndim(found) != 2:
             raise ComplexityError(
@@ -165,14 +165,14 @@ def relative_flatness(array: str, rows: int = 0) -> Measure:
             return Estimated(float(subject.forms(jax.vmap(lambda R: place(still, W @ R))(every)).sum()))
         draw = np.random.default_rng(subject.seed)
 
-        def drawn(count: int) -> Any:
+        def drawn(count: int) -> Tree:
             mixed = jnp.asarray(draw.standard_normal((count, columns, columns)), W.dtype)
             return jax.vmap(lambda R: place(still, W @ R))(mixed)
 
         return _mean(subject, drawn, sum(leaf.size for leaf in jax.tree.leaves(still)) + columns**2)
 
     def routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
-        def bends_and_slopes(params: Any, *inputs: Any, sizes: Any) -> Any:
+        def bends_and_slopes(params: Tree, *inputs: Tree, sizes: Any) -> Tree:
             W = matrix(params)
             net = lambda V: model.call(nest(model.trees.named(place(params, V))), *inputs, sizes=sizes)
             slopes, bends = jax.jacfwd(net)(W), jax.jacfwd(jax.jacfwd(net))(W)
@@ -217,7 +217,7 @@ def _fisher_rao(subject: MeasuredNetwork) -> Estimated:
 
 
 def _fisher_rao_routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
-    def along_itself(params: Any, *inputs: Any, sizes: Any) -> Any:
+    def along_itself(params: Tree, *inputs: Tree, sizes: Any) -> Tree:
         net = lambda p: model.call(nest(model.trees.named(p)), *inputs, sizes=sizes)
         return jax.jvp(net, (params,), (params,))[1]
 

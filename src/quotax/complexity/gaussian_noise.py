@@ -31,6 +31,7 @@ from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
 from quotax.programs.compiling import beside
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.pac_bayes"
 SCALES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -78,10 +79,10 @@ class PacBayes(Result):
 
 
 def pac_bayes(
-    net: Callable[..., Any],
-    params: Any,
-    inputs: Any,
-    labels: Any,
+    net: Callable[..., Tree],
+    params: Tree,
+    inputs: Tree,
+    labels: AnyArray,
     *,
     prior: Any = None,
     scales: Sequence[float] = SCALES,
@@ -152,11 +153,11 @@ def bound(subject: MeasuredNetwork, sigma: np.ndarray, samples: int, delta: floa
     )  # fmt: skip
 
 
-def _programs(net: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+def _programs(net: Callable[[], Callable[..., Tree]]) -> Callable[..., Tree]:
     """The outputs of a network with noise, one set of them for each key."""
 
-    def outputs(params: Any, keys: Any, scale: Any, inputs: Any) -> Any:
-        def one(key: Any) -> Any:
+    def outputs(params: Tree, keys: Any, scale: AnyArray, inputs: Tree) -> Tree:
+        def one(key: Any) -> Tree:
             noisy = _noisy(params, key, scale)
             return jax.lax.map(lambda x: net()(noisy, *x), inputs, batch_size=min(TOGETHER, len(inputs[0])))
 
@@ -165,7 +166,7 @@ def _programs(net: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     return jax.jit(outputs)
 
 
-def _noisy(params: Any, key: Any, scale: Any) -> Any:
+def _noisy(params: Tree, key: Any, scale: AnyArray) -> Tree:
     leaves, tree = jax.tree.flatten(params)
     keys = jax.random.split(key, len(leaves))
     draw = lambda k, a: a + jnp.asarray(scale, a.dtype) * jax.random.normal(k, a.shape, a.dtype)

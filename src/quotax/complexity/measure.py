@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from quotax.lower import lower_action
 from quotax.pipeline import verify, verify_invariant, verify_metric
 from quotax.presenting import Result
 from quotax.symmetry import Symmetry
+from quotax.trees import Keyword, Tree
 
 EVERY = "every width"
 SCALES = (0.7, 0.7, 0.7, 2.0, 3.0)
@@ -61,7 +62,7 @@ class Measure(Result):
     )
     made: functools.partial[Measure] | None = field(default=None, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """By how it is made, where that is known: its functions have no names."""
         if self.made is None:
             parts = (self.name, self.formula, self.source, self.needs, self.value, self.routes)
@@ -73,7 +74,7 @@ class Measure(Result):
         return f"{self.name}: {self.formula} ({self.source})"
 
     def verified(
-        self, architecture: Architecture, symmetry: Symmetry, *, sizes: Any = None, seed: int = 0, **settings: Any
+        self, architecture: Architecture, symmetry: Symmetry, *, sizes: Any = None, seed: int = 0, **settings: Keyword
     ) -> Certificate:
         """Whether it is a function on the quotient: see `quotax.verify_invariant`.
 
@@ -94,7 +95,7 @@ class Measure(Result):
         symmetry: Symmetry,
         sizes: Any,
         seed: int,
-        settings: dict[str, Any],
+        settings: dict[str, Keyword],
     ) -> Certificate:
         with jax.enable_x64(True):
             there = sizes or small_sizes(architecture, [symmetry.group])
@@ -177,7 +178,7 @@ def _apart(here: MeasuredNetwork, there: MeasuredNetwork) -> float:
 
 
 def _first(
-    claims: Claim | tuple[Claim, ...], architecture: Architecture, symmetry: Symmetry, settings: dict[str, Any]
+    claims: Claim | tuple[Claim, ...], architecture: Architecture, symmetry: Symmetry, settings: dict[str, Keyword]
 ) -> Certificate:
     """The first of several claims that is proved, or the last."""
     *others, last = claims if isinstance(claims, tuple) else (claims,)
@@ -185,7 +186,7 @@ def _first(
     return next((each for each in made if each), None) or _claimed(last, architecture, symmetry, settings)
 
 
-def _claimed(claim: Claim, architecture: Architecture, symmetry: Symmetry, settings: dict[str, Any]) -> Certificate:
+def _claimed(claim: Claim, architecture: Architecture, symmetry: Symmetry, settings: dict[str, Keyword]) -> Certificate:
     """The certificate of one claim."""
     action, name = symmetry.bind(architecture.params), getattr(claim.function, "__name__", claim.function)
     try:
@@ -200,7 +201,7 @@ def _claimed(claim: Claim, architecture: Architecture, symmetry: Symmetry, setti
             return Certificate(said, "undecided", "no width", residual="its formula is not affine in the parameters")
         if claim.kind in ("metric", "isometry"):
             asked = settings if name == "euclidean" or callable(claim.function) else {}
-            return verify_metric(architecture, symmetry, claim.function, **asked)
+            return verify_metric(architecture, symmetry, cast(Tree, claim.function), **asked)
         return verify_invariant(architecture, symmetry, claim.function, inputs=claim.kind == "inputs", **settings)
     except (ArchitectureError, GeometryError, UnsupportedPrimitiveError) as error:
         return Certificate(f"{name} is invariant", "undecided", "no width", residual=str(error))

@@ -26,28 +26,28 @@ from quotax.complexity.networks.path_norm import check_paths, path_power
 from quotax.complexity.routes import Claim, Estimated, Route
 from quotax.declare import Architecture
 from quotax.errors import ComplexityError
-from quotax.trees import nest
+from quotax.trees import Tree, nest
 
 SMALL = 300
 """Matrices of at most so many rows or columns are decomposed themselves."""
 ITSELF = "it is this function of the parameters"
 
 
-def length(params: Any) -> Any:
+def length(params: Tree) -> Tree:
     """The root of the sum of the squares of all parameters."""
     return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params)))
 
 
-def absolutes(params: Any) -> Any:
+def absolutes(params: Tree) -> Tree:
     """The sum of their absolute values."""
     return sum(jnp.sum(jnp.abs(leaf)) for leaf in jax.tree.leaves(params))
 
 
-def _itself(function: Callable[[Any], Any]) -> Callable[[Architecture, MeasuredNetwork], list[Route]]:
+def _itself(function: Callable[[Tree], Tree]) -> Callable[[Architecture, MeasuredNetwork], list[Route]]:
     return lambda model, small: [Route(ITSELF, (Claim("params", function),), exact=True)]
 
 
-def _host(function: Callable[[Any], Any]) -> Callable[[MeasuredNetwork], Estimated]:
+def _host(function: Callable[[Tree], Tree]) -> Callable[[MeasuredNetwork], Estimated]:
     """A sum over all parameters, in float64."""
     return lambda subject: Estimated(function([np.asarray(a, float) for a in jax.tree.leaves(subject.params)]))
 
@@ -116,14 +116,14 @@ def _spectral_complexity(subject: MeasuredNetwork) -> Estimated:
     return Estimated(complexity_of([spectral(a) for a in found], [rows(a) for a in found], chain.lipschitz))
 
 
-def _in_units(W: Any) -> Any:
+def _in_units(W: Any) -> Tree:
     return W / jnp.sqrt(jnp.sum(W**2))
 
 
-def _gram(name: str, axis: int, of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _gram(name: str, axis: int, of: Callable[[Tree], Tree]) -> Callable[[Tree], Tree]:
     """`W W^T` (0) or `W^T W` (1) of an array by its name, or of what is made of it."""
 
-    def gram(params: Any) -> Any:
+    def gram(params: Tree) -> Tree:
         W = of(by_name(params)[name])
         return W @ W.T if axis == 0 else W.T @ W
 
@@ -135,8 +135,8 @@ def gram_routes(model: Architecture, small: MeasuredNetwork, rows_too: bool) -> 
     chain = layer_chain(small)
     names = dict.fromkeys(layer.name for layer in chain.layers)
 
-    def claims(of: Callable[[Any], Any]) -> tuple[Claim | tuple[Claim, ...], ...]:
-        def row_lengths(params: Any) -> Any:
+    def claims(of: Callable[[Tree], Tree]) -> tuple[Claim | tuple[Claim, ...], ...]:
+        def row_lengths(params: Tree) -> Tree:
             return [jnp.sum(jnp.sqrt(jnp.sum(of(W) ** 2, axis=1))) for W in chain.matrices(params)]
 
         grams = lambda name: (Claim("params", _gram(name, 1, of)), Claim("params", _gram(name, 0, of)))
@@ -151,7 +151,7 @@ def gram_routes(model: Architecture, small: MeasuredNetwork, rows_too: bool) -> 
 
 
 def _product(chain: Chain) -> Claim:
-    def product(params: Any) -> Any:
+    def product(params: Tree) -> Tree:
         found = 1.0
         for W in chain.matrices(params):
             found = found * jnp.sqrt(jnp.sum(W**2))
@@ -189,7 +189,7 @@ def _path_norm(power: int) -> Measure:
         return Estimated(float(path_power(subject.net, subject.params, ones, power)) ** (1 / power))
 
     def routes(model: Architecture, small: MeasuredNetwork) -> list[Route]:
-        def paths(params: Any, *inputs: Any, sizes: Any) -> Any:
+        def paths(params: Tree, *inputs: Tree, sizes: Any) -> Tree:
             ones = tuple(map(jnp.ones_like, inputs))
             net = lambda p, *x: model.call(nest(model.trees.named(p)), *x, sizes=sizes)
             found = path_power(net, params, ones, power)

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from quotax.complexity.networks.measured_network import measured
 from quotax.complexity.parameter_norms import complexity_of, rows, spectral
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.margin_bound"
 
@@ -101,14 +101,14 @@ class MarginBound(Result):
 
 
 def margin_bound(
-    net: Callable[..., Any],
-    params: Any,
-    inputs: Any,
-    labels: Any,
+    net: Callable[..., Tree],
+    params: Tree,
+    inputs: Tree,
+    labels: AnyArray,
     *,
     margin: float | None = None,
     delta: float = 0.01,
-    references: Mapping[str, Any] | None = None,
+    references: Mapping[str, Tree] | None = None,
 ) -> MarginBound:
     """The spectrally-normalised margin bound, every factor of it.
 
@@ -170,7 +170,7 @@ def margin_bound(
     )  # fmt: skip
 
 
-def _references(given: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _references(given: Mapping[str, Tree] | None, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     known = {name: np.zeros_like(a) for name, a in arrays.items()}
     for name, value in (given or {}).items():
         if name not in arrays or np.shape(value) != arrays[name].shape:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from quotax.complexity.measure import Measure
 from quotax.complexity.networks.measured_network import measured
@@ -12,6 +11,7 @@ from quotax.complexity.registry import asked
 from quotax.errors import ComplexityError
 from quotax.presenting import Result
 from quotax.presenting.tables import table, wrapped
+from quotax.trees import AnyArray, AnySpace, Tree
 
 CALL = "quotax.complexity_table"
 
@@ -54,13 +54,13 @@ class ComplexityTable(Result):
 
 
 def complexity_table(
-    net: Callable[..., Any],
-    params: Any,
-    inputs: Any = None,
-    labels: Any = None,
+    net: Callable[..., Tree],
+    params: Tree,
+    inputs: Tree = None,
+    labels: AnyArray = None,
     *,
-    start: Any = None,
-    space: Any = None,
+    start: Tree = None,
+    space: AnySpace | None = None,
     measures: Iterable[str | Measure] | None = None,
     seed: int = 0,
 ) -> ComplexityTable:

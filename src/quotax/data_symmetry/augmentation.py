@@ -29,11 +29,10 @@ from quotax.data_symmetry.induced_action import proofs_of
 from quotax.data_symmetry.representation import Representation, one_group
 from quotax.errors import SymmetryError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.augmented"
 RULES = ("gauss", "circle", "random")
-
-Tree = Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +73,7 @@ class Augmented(Result):
         whole: whether that is the whole group, so that the average is invariant.
     """
 
-    loss: Callable[..., Any] = field(repr=False)
+    loss: Callable[..., Tree] = field(repr=False)
     reps: tuple[Representation | None, ...]
     generator: str | None
     elements: tuple[np.ndarray | None, ...] = field(repr=False)
@@ -82,7 +81,7 @@ class Augmented(Result):
     over: str
     whole: bool
 
-    def __call__(self, params: Tree, *data: Any) -> jax.Array:
+    def __call__(self, params: Tree, *data: Tree) -> jax.Array:
         """The averaged loss."""
         arrays = self._given(data)
         moving = [place for place, rep in enumerate(self.reps) if rep is not None]
@@ -122,7 +121,12 @@ class Augmented(Result):
         return proofs_of(architecture, rep, None if reads is None else tuple(reads))
 
     def check(
-        self, params: Tree, *data: Any, reads: Mapping[str, int], writes: Mapping[str, int] | None = None, seed: int = 0
+        self,
+        params: Tree,
+        *data: Tree,
+        reads: Mapping[str, int],
+        writes: Mapping[str, int] | None = None,
+        seed: int = 0,
     ) -> AugmentationCheck:
         """How far the averaged loss is from what proofs say of whole groups.
 
@@ -186,7 +190,7 @@ class Augmented(Result):
         """One readable line."""
         return f"a loss averaged over {self.over}: {'invariant' if self.whole else 'part of the group'}"
 
-    def _given(self, data: tuple[Any, ...]) -> list[Any]:
+    def _given(self, data: tuple[Tree, ...]) -> list[Tree]:
         if len(data) < len(self.reps):
             raise SymmetryError(
                 f"`{CALL}`: the loss is averaged over {len(self.reps)} arguments after the parameters, got {len(data)}."
@@ -203,19 +207,19 @@ class Augmented(Result):
         return arrays
 
 
-def _by_name(params: Tree) -> tuple[dict[str, Any], Any]:
+def _by_name(params: Tree) -> tuple[dict[str, Tree], Any]:
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}, tree
 
 
-def _along(array: Any, matrix: np.ndarray, axis: int) -> jax.Array:
+def _along(array: AnyArray, matrix: np.ndarray, axis: int) -> jax.Array:
     """An array times a matrix from the right, along an axis."""
     array = jnp.asarray(array)
     return jnp.moveaxis(jnp.moveaxis(array, axis, -1) @ jnp.asarray(matrix, array.dtype), -1, axis)
 
 
 def augmented(
-    loss: Callable[..., Any],
+    loss: Callable[..., Tree],
     *reps: Representation | None,
     generator: str | None = None,
     times: tuple[float, float] | None = None,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from quotax.data_symmetry.exact_matrices import ExactMatrix
 from quotax.data_symmetry.representation import Declared, Representation
+from quotax.trees import AnyArray, Tree
 
 MOST = {True: 6000, False: 600}
 """Groups of more elements are not listed: of orders with signs, and of other matrices, which are slower to multiply."""
@@ -22,19 +23,19 @@ MOST = {True: 6000, False: 600}
 class Elements(Protocol):
     """Matrices of one declared representation, multiplied by a generator."""
 
-    def start(self) -> Any:
+    def start(self) -> Tree:
         """The identity."""
         ...
 
-    def times(self, name: str, element: Any) -> Any:
+    def times(self, name: str, element: AnyArray) -> Tree:
         """A generator times an element."""
         ...
 
-    def trace(self, element: Any) -> int | Fraction:
+    def trace(self, element: AnyArray) -> int | Fraction:
         """The trace."""
         ...
 
-    def key(self, element: Any) -> bytes | str:
+    def key(self, element: AnyArray) -> bytes | str:
         """What tells elements apart."""
         ...
 
@@ -45,17 +46,17 @@ class _Orders:
     def __init__(self, size: int, orders: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
         self._size, self._orders = size, orders
 
-    def start(self) -> Any:
+    def start(self) -> Tree:
         return np.arange(self._size), np.ones(self._size, np.int64)
 
-    def times(self, name: str, element: Any) -> Any:
+    def times(self, name: str, element: AnyArray) -> Tree:
         (places, signs), (order, own) = self._orders[name], element
         return places[order], signs[order] * own
 
-    def trace(self, element: Any) -> int:
+    def trace(self, element: AnyArray) -> int:
         return int(element[1][element[0] == np.arange(self._size)].sum())
 
-    def key(self, element: Any) -> bytes:
+    def key(self, element: AnyArray) -> bytes:
         return element[0].tobytes() + element[1].tobytes()
 
 
@@ -73,17 +74,17 @@ class _Matrices:
                 table[row][column] = fmpq(value.numerator, value.denominator)
             self._matrices[name] = fmpq_mat(table)
 
-    def start(self) -> Any:
+    def start(self) -> Tree:
         return self._make([[int(i == j) for j in range(self._size)] for i in range(self._size)])
 
-    def times(self, name: str, element: Any) -> Any:
+    def times(self, name: str, element: AnyArray) -> Tree:
         return self._matrices[name] * element
 
-    def trace(self, element: Any) -> Fraction:
+    def trace(self, element: AnyArray) -> Fraction:
         entries = [element[i, i] for i in range(self._size)]
         return sum((Fraction(int(v.p), int(v.q)) for v in entries), Fraction(0))
 
-    def key(self, element: Any) -> str:
+    def key(self, element: AnyArray) -> str:
         return element.repr()
 
 
@@ -120,7 +121,7 @@ def _elements(atom: Declared) -> Elements:
     return _Orders(atom.size, known) if len(known) == len(orders) else _Matrices(atom.size, dict(atom.finite))
 
 
-def _traces(kinds: list[Elements], element: list[Any]) -> list[int | Fraction]:
+def _traces(kinds: list[Elements], element: list[Tree]) -> list[int | Fraction]:
     return [kind.trace(part) for kind, part in zip(kinds, element, strict=True)]
 
 

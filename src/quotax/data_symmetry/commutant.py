@@ -17,6 +17,7 @@ import numpy as np
 from quotax.data_symmetry.exact_matrices import kronecker, multiple, product, small, unit
 from quotax.data_symmetry.representation import Word, generator, length
 from quotax.errors import SymmetryError
+from quotax.trees import AnyArray, Tree
 
 ENTRIES = 2**24
 """A block of more entries is refused."""
@@ -30,7 +31,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 class Block:
     """A basis of the maps from one tensor product to another: column `i` of `basis` is a map, its rows in order."""
 
-    basis: Any
+    basis: AnyArray
     out: int
     into: int
 
@@ -86,7 +87,7 @@ def _orders(into: Word, out: Word, name: str) -> tuple[np.ndarray, np.ndarray] |
     return (rows[:, None] * len(columns) + columns).ravel(), (left[:, None] * right).ravel()
 
 
-def _joined(rows: int, columns: int, orders: list[tuple[np.ndarray, np.ndarray]]) -> Any:
+def _joined(rows: int, columns: int, orders: list[tuple[np.ndarray, np.ndarray]]) -> Tree:
     """A basis of the maps whose entries are equal, or opposite, along these orders.
 
     Every entry is two nodes, itself and its opposite. Where both are in one component it is zero; the components of
@@ -115,14 +116,14 @@ def _joined(rows: int, columns: int, orders: list[tuple[np.ndarray, np.ndarray]]
     return csr_array((sign.astype(np.int64), (alive, index)), (count, len(components)))
 
 
-def _defect(into: Word, out: Word, name: str, infinitesimal: bool, basis: Any) -> Any:
+def _defect(into: Word, out: Word, name: str, infinitesimal: bool, basis: AnyArray) -> Tree:
     """`rho_out X - X rho_in` for every map of a basis, times both denominators."""
     (left, below), (right, under) = generator(out, name, infinitesimal), generator(into, name, infinitesimal)
     moved = product(kronecker(multiple(left, under), unit(right.shape[0])), basis)
     return moved - product(kronecker(unit(left.shape[0]), multiple(right.T.tocsr(), below)), basis)
 
 
-def _solutions(equations: Any) -> Any:
+def _solutions(equations: Any) -> Tree:
     """The whole-number solutions of `equations c = 0`, primitive, as sparse columns."""
     from flint import fmpz_mat
     from scipy.sparse import csr_array
@@ -147,7 +148,7 @@ def _solutions(equations: Any) -> Any:
     return csr_array((np.array(values, np.int64), (where, columns)), (unknown, len(free)))
 
 
-def _ordered(basis: Any) -> Any:
+def _ordered(basis: AnyArray) -> Tree:
     """The same maps in the order of their first entries, which are positive."""
     found = basis.tocsc()
     found.eliminate_zeros()

@@ -14,12 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.data_symmetry.characters import counted
 from quotax.data_symmetry.commutant import commutant
 from quotax.data_symmetry.representation import Representation, length, one_group
 from quotax.errors import SymmetryError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.equivariant_maps"
 WRITTEN = 2**26
@@ -57,13 +59,13 @@ class EquivariantMaps(Result):
 
     # --- in JAX
 
-    def matrix(self, coefficients: Any) -> jax.Array:
+    def matrix(self, coefficients: AnyArray) -> jax.Array:
         """The map with these coefficients; jit, vmap and grad apply."""
         given = self._given(coefficients)
         parts = given[self.which] * jnp.asarray(self.values, given.dtype)
         return jnp.zeros(self.shape, given.dtype).at[self.rows, self.columns].add(parts)
 
-    def __call__(self, coefficients: Any, x: Any) -> jax.Array:
+    def __call__(self, coefficients: AnyArray, x: AnyArray) -> jax.Array:
         """The map applied to vectors along the last axis of x."""
         x = jnp.asarray(x)
         if x.ndim == 0 or x.shape[-1] != self.shape[1]:
@@ -72,13 +74,13 @@ class EquivariantMaps(Result):
             )
         return x @ self.matrix(coefficients).T
 
-    def init(self, key: jax.Array, dtype: Any = None) -> jax.Array:
+    def init(self, key: jax.Array, dtype: DTypeLike | None = None) -> jax.Array:
         """Random coefficients: outputs are as large as inputs on the average."""
         scale = np.sqrt(self.shape[0] / max(float(np.sum(self.values.astype(float) ** 2)), 1.0))
         dtype = jnp.result_type(float if dtype is None else dtype)
         return jax.random.normal(key, (self.dim,), dtype) * jnp.asarray(scale, dtype)
 
-    def coefficients(self, matrix: Any) -> np.ndarray:
+    def coefficients(self, matrix: AnyArray) -> np.ndarray:
         """The coefficients of the equivariant map that is nearest to a matrix, in the sum of squares of its entries.
 
         For orthogonal representations that is the average over the group.
@@ -106,7 +108,7 @@ class EquivariantMaps(Result):
         found[self.which, self.rows, self.columns] = self.values
         return found
 
-    def expression(self, name: str = "c") -> Any:
+    def expression(self, name: str = "c") -> Tree:
         """The general map as a SymPy matrix of its coefficients."""
         import sympy
 
@@ -125,7 +127,7 @@ class EquivariantMaps(Result):
             f"({self.shape[0]} x {self.shape[1]} matrices), all there are: an exact null space{known}"
         )
 
-    def _given(self, coefficients: Any) -> jax.Array:
+    def _given(self, coefficients: AnyArray) -> jax.Array:
         given = jnp.asarray(coefficients)
         if given.shape != (self.dim,):
             raise SymmetryError(f"`maps` takes {self.dim} coefficients, one for each map, got {given.shape}.")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from quotax.errors import SymmetryError
+from quotax.trees import AnyArray, Tree
 
 LARGEST = 2**62
 """Entries stay below: sums and products of whole numbers must not wrap around."""
@@ -33,7 +34,7 @@ class ExactMatrix:
         return math.lcm(*(value.denominator for *_, value in self.entries))
 
     @cached_property
-    def numerators(self) -> Any:
+    def numerators(self) -> Tree:
         """The matrix times its denominator: whole numbers, in SciPy's sparse rows."""
         from scipy.sparse import csr_array
 
@@ -87,7 +88,7 @@ def unit_matrix(size: int) -> ExactMatrix:
     return ExactMatrix(size, tuple((i, i, Fraction(1)) for i in range(size)))
 
 
-def exact(value: Any, refuse: Callable[[str], Exception]) -> ExactMatrix:
+def exact(value: AnyArray, refuse: Callable[[str], Exception]) -> ExactMatrix:
     """A square matrix of rational numbers, or a list of numbers that says where each index goes."""
     rows = value.tolist() if hasattr(value, "tolist") else value
     try:
@@ -122,7 +123,7 @@ def rational(entry: Any, refuse: Callable[[str], Exception]) -> Fraction:
         ) from None
 
 
-def kronecker(left: Any, right: Any) -> Any:
+def kronecker(left: Any, right: Any) -> Tree:
     """The tensor product of sparse whole-number matrices; SciPy makes floats of one that is zero."""
     from scipy.sparse import kron
 
@@ -130,32 +131,32 @@ def kronecker(left: Any, right: Any) -> Any:
     return kron(left, right, format="csr").astype(np.int64)
 
 
-def product(left: Any, right: Any) -> Any:
+def product(left: Any, right: Any) -> Tree:
     """The product of sparse whole-number matrices."""
     rows = int(np.diff(left.indptr).max(initial=0))
     _bounded(_largest(left) * _largest(right) * rows)
     return left @ right
 
 
-def multiple(matrix: Any, factor: int) -> Any:
+def multiple(matrix: AnyArray, factor: int) -> Tree:
     """A sparse whole-number matrix times a number."""
     _bounded(_largest(matrix) * abs(factor))
     return matrix * factor
 
 
-def unit(size: int) -> Any:
+def unit(size: int) -> Tree:
     """The sparse whole-number matrix of the identity."""
     from scipy.sparse import eye_array
 
     return eye_array(size, dtype=np.int64, format="csr")
 
 
-def small(values: Any) -> None:
+def small(values: AnyArray) -> None:
     """Refuse whole numbers that products in 64 bits might not hold."""
     _bounded(max((abs(int(v)) for v in np.ravel(np.asarray(values, object))), default=0))
 
 
-def _largest(matrix: Any) -> int:
+def _largest(matrix: AnyArray) -> int:
     return int(np.abs(matrix.data).max(initial=0))
 
 

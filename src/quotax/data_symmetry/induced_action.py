@@ -8,11 +8,11 @@ from typing import Any
 import jax
 
 from quotax.artifacts import ArraySpec, Certificate
-from quotax.data_symmetry.representation import Representation
+from quotax.data_symmetry.representation import Declared, Representation
 from quotax.declare import Architecture, Network, architecture
 from quotax.errors import SymmetryError
 from quotax.symmetry import GL, O, Permutation, Symmetry
-from quotax.trees import named, nest
+from quotax.trees import Tree, named, nest
 
 CALL = "quotax.augmented(...).proofs"
 AT, ALONG, DATA = "at", "along", "data"
@@ -61,9 +61,9 @@ def first_weights(model: Architecture, axis: str, reads: tuple[str, ...] | None)
     return have if reads is None else tuple(spec for spec in have if spec.name in reads)
 
 
-def _groups(rep: Representation, axis: str) -> list[Any]:
+def _groups(rep: Representation, axis: str) -> list[Tree]:
     """Groups of matrices that hold the declared one, the largest first."""
-    found: list[Any] = [GL(axis)]
+    found: list[Tree] = [GL(axis)]
     atoms = [atom for word in rep.summands for atom in word]
     # A dual is the inverse transpose, and the same matrices where these are orthogonal.
     if all(atom.dual == atom for atom in atoms):
@@ -73,7 +73,7 @@ def _groups(rep: Representation, axis: str) -> list[Any]:
     return found
 
 
-def _orders(atom: Any) -> bool:
+def _orders(atom: Declared) -> bool:
     known = [matrix.monomial for _, matrix in atom.finite]
     return all(order is not None and (order[1] > 0).all() for order in known)
 
@@ -108,7 +108,7 @@ def _with_inputs(model: Architecture, derived: bool) -> Architecture:
     return whole
 
 
-def _forward(model: Architecture, derived: bool, p: Any, *others: Any, sizes: Any) -> Any:
+def _forward(model: Architecture, derived: bool, p: Tree, *others: Tree, sizes: Any) -> Tree:
     rest, real = iter(others), named(p[DATA])
     inputs = [real[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
     run = lambda q: model.call(q, *inputs, sizes=sizes)

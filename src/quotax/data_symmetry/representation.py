@@ -23,6 +23,7 @@ import numpy as np
 
 from quotax.data_symmetry.exact_matrices import ExactMatrix, exact, kronecker, multiple, unit, unit_matrix
 from quotax.errors import SymmetryError
+from quotax.trees import AnyArray, Tree
 
 Generators = tuple[tuple[str, ExactMatrix], ...]
 
@@ -73,7 +74,7 @@ class Representation:
     names: tuple[tuple[str, ...], tuple[str, ...]]
 
     def __init__(
-        self, finite: Mapping[str, Any] | None = None, infinitesimal: Mapping[str, Any] | None = None, name: str = "V"
+        self, finite: Mapping[str, Tree] | None = None, infinitesimal: Mapping[str, Tree] | None = None, name: str = "V"
     ) -> None:
         """Read the matrices exactly, and check that they are of one size and, of group elements, invertible."""
         given: list[Generators] = []
@@ -196,14 +197,14 @@ class Representation:
         """The inverse transpose of every matrix."""
         return self._made(tuple(tuple(atom.dual for atom in word) for word in self.summands))
 
-    def __add__(self, other: Any) -> Representation:
+    def __add__(self, other: Tree) -> Representation:
         """The direct sum: the one's numbers, then the other's."""
         if not isinstance(other, Representation):
             return NotImplemented
         self._of_one_group(other, "+")
         return self._made(self.summands + other.summands)
 
-    def __mul__(self, other: Any) -> Representation:
+    def __mul__(self, other: Tree) -> Representation:
         """The tensor product, or copies."""
         if isinstance(other, numbers.Integral) and not isinstance(other, bool):
             return self._made(self.summands * _count("copies", "the number of copies", other))
@@ -232,7 +233,7 @@ class Representation:
         """Whether it was declared by group elements alone."""
         return not self.names[1]
 
-    def matrix(self, name: str) -> Any:
+    def matrix(self, name: str) -> Tree:
         """The matrix of a generator, in SymPy."""
         import sympy
 
@@ -355,7 +356,7 @@ def _inverse(name: str, key: str, matrix: ExactMatrix) -> ExactMatrix:
     return found
 
 
-def _count(call: str, name: str, value: Any) -> int:
+def _count(call: str, name: str, value: AnyArray) -> int:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
         raise SymmetryError(f"`Representation.{call}` needs {name} to be a whole number, at least 1, got {value!r}.")
     return int(value)

@@ -19,17 +19,17 @@ from quotax.declare.network import Network
 from quotax.declare.relations import Relations, parse_relations
 from quotax.errors import ArchitectureError
 from quotax.interpret import open_trace, symbolic_outputs, symbols_for, trace
-from quotax.trees import NESTED, Trees
+from quotax.trees import NESTED, Dim, Tree, Trees
 
 
 def architecture(
-    params: Mapping[str, Any],
-    inputs: Mapping[str, Any],
+    params: Mapping[str, Tree],
+    inputs: Mapping[str, Tree],
     *,
     init: Mapping[str, Initialiser | float] | None = None,
     parts: Mapping[str, str] | None = None,
     where: str | None = None,
-) -> Callable[[Callable[..., Any]], Architecture]:
+) -> Callable[[Callable[..., Tree]], Architecture]:
     """Declare a model: `params` and `inputs` name the axes of what the decorated function takes.
 
     Args:
@@ -60,7 +60,7 @@ def architecture(
     overrides = check_overrides(init, arrays)
     relations = parse_relations(where, _axis_names(arrays, input_specs))
 
-    def declare(function: Callable[..., Any]) -> Architecture:
+    def declare(function: Callable[..., Tree]) -> Architecture:
         if not callable(function):
             raise ArchitectureError(f"`architecture` decorates a function of (params, *inputs), got {function!r}.")
         return Architecture(function, arrays, input_specs, overrides, relations)
@@ -79,7 +79,7 @@ class Architecture:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Tree],
         arrays: tuple[DeclaredArray, ...],
         inputs: tuple[ArraySpec, ...],
         init: Mapping[str, Initialiser],
@@ -118,7 +118,7 @@ class Architecture:
         """Every axis name, parameters first."""
         return tuple(dict.fromkeys([*self.parameter_axes, *(n for spec in self.inputs for n in spec.axis_names)]))
 
-    def call(self, params: Any, *inputs: Any, sizes: Mapping[str, int]) -> Any:
+    def call(self, params: Tree, *inputs: Tree, sizes: Mapping[str, int]) -> Tree:
         """Run the user's function; `sizes` reaches it when its signature asks for it."""
         return self.function(params, *inputs, **({"sizes": dict(sizes)} if self._takes_sizes else {}))
 
@@ -150,7 +150,7 @@ class Architecture:
             self._open[key] = open_trace(self.call, self.params, self.inputs, axes)
         return self._open[key]
 
-    def expression(self, **sizes: int) -> Any:
+    def expression(self, **sizes: int) -> Tree:
         """The outputs at these sizes, as SymPy expressions of the parameters and inputs.
 
         A scalar output is an expression, an array a `sympy.Array`, several outputs the pytree that the function
@@ -163,12 +163,12 @@ class Architecture:
         outputs, _ = symbolic_outputs(traced)
         return jax.tree.unflatten(traced.out_tree, [as_sympy(array) for array in outputs])
 
-    def symbols(self, **sizes: int) -> dict[str, Any]:
+    def symbols(self, **sizes: int) -> dict[str, Tree]:
         """The symbols that stand for each parameter and input in `expression`, by name."""
         checked = self.check_sizes(sizes, required=self.axis_names, call=f"{self.name}.symbols")
         return {spec.name: as_sympy(symbols_for(spec, checked)) for spec in self.params + self.inputs}
 
-    def check_sizes(self, sizes: Mapping[str, Any], *, required: tuple[str, ...], call: str) -> dict[str, int]:
+    def check_sizes(self, sizes: Mapping[str, Dim], *, required: tuple[str, ...], call: str) -> dict[str, int]:
         """`sizes` as plain integers, refused with the caller's names when they do not fit the axes."""
         known = self.axis_names
         for axis, size in sizes.items():
@@ -188,7 +188,7 @@ class Architecture:
     # --- by reference, as functions are kept
 
     @functools.cached_property
-    def declaration(self) -> Callable[[], tuple[Any, ...]]:
+    def declaration(self) -> Callable[[], tuple[Tree, ...]]:
         """What made this architecture, as a function that is found below it: pickle asks for `module.mlp.declaration`.
 
         The decorated function itself is not found by its name, where the architecture stands. cloudpickle keeps this
@@ -196,7 +196,7 @@ class Architecture:
         """
         parts = (self.function, self.arrays, self.inputs, self.init, self.relations)
 
-        def declaration() -> tuple[Any, ...]:
+        def declaration() -> tuple[Tree, ...]:
             return parts
 
         declaration.__module__, declaration.__qualname__ = self.function.__module__, f"{self.place}.declaration"
@@ -212,7 +212,7 @@ class Architecture:
         names = vars(sys.modules[module]) if module in sys.modules else {}
         return next((name for name, value in names.items() if value is self), None)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """By reference where it stands in its module, as functions are kept; else by what made it."""
         if self.place:
             return _declared, (self.declaration,)
@@ -230,15 +230,15 @@ class Architecture:
         return f"Architecture {self.name}({params}; {inputs}{where})"
 
 
-def _standing(module: str, path: str) -> Any:
+def _standing(module: str, path: str) -> Tree:
     """What a module has under a dotted path, or nothing."""
-    found: Any = sys.modules.get(module)
+    found: Tree = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def _declared(declaration: Callable[[], tuple[Any, ...]]) -> Architecture:
+def _declared(declaration: Callable[[], tuple[Tree, ...]]) -> Architecture:
     """The architecture below which a declaration was found, or one made of what it returns."""
     standing = _standing(declaration.__module__, declaration.__qualname__.rpartition(".")[0])
     if isinstance(standing, Architecture) and standing.declaration is declaration:
@@ -246,7 +246,7 @@ def _declared(declaration: Callable[[], tuple[Any, ...]]) -> Architecture:
     return Architecture(*declaration())
 
 
-def as_sympy(array: np.ndarray) -> Any:
+def as_sympy(array: np.ndarray) -> Tree:
     """An object array as SymPy shows it: an expression for a scalar, else an immutable `sympy.Array`."""
     return sp.sympify(array[()]) if array.ndim == 0 else sp.Array(array.ravel().tolist(), array.shape)
 
@@ -255,7 +255,7 @@ def _kind_text(kind: str, below: AxisFactor | None) -> str:
     return {"real": "", "mask": " (mask)", "positive": " (positive)"}.get(kind, f" (tokens below {below})")
 
 
-def _check_signature(function: Callable[..., Any], name: str, inputs: tuple[ArraySpec, ...]) -> bool:
+def _check_signature(function: Callable[..., Tree], name: str, inputs: tuple[ArraySpec, ...]) -> bool:
     """Refuse a function that cannot be called as `f(params, *inputs)`; say whether it wants `sizes`."""
     try:
         signature = inspect.signature(function)

@@ -11,11 +11,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from quotax.artifacts import ArraySpec, AxisFactor, Cut
 from quotax.errors import ArchitectureError
 from quotax.parts import whole_shape
+from quotax.trees import Dim, Tree
 
 Product = tuple[AxisFactor, ...]
 
@@ -61,7 +61,7 @@ class DeclaredArray:
         """Whether its last axis has a fixed size, as that of a convolution's kernel has."""
         return bool(self.parts[0].axes) and all(isinstance(f, int) for f in self.parts[0].axes[-1])
 
-    def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    def shape(self, sizes: Mapping[str, Dim]) -> tuple[int, ...]:
         """Its shape once every axis has a size."""
         return whole_shape(self.parts[0], sizes)
 
@@ -200,7 +200,7 @@ class _Reader:
             out += [tuple(f for f in rest if f != 1)] * (size or 1)
         return Sum(tuple(out))
 
-    def refuse(self, word: str) -> Any:
+    def refuse(self, word: str) -> Tree:
         raise ArchitectureError(
             f"{self.owner} = {self.text!r}: {word!r} is neither an axis name nor a positive size. "
             "Separate axes by blanks and fuse two with '*', as in 'head*k x'."

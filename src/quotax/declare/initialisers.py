@@ -11,10 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.declare.fused_axes import DeclaredArray
 from quotax.errors import ArchitectureError
 from quotax.programs.draws import normal
+from quotax.trees import Tree
 
 Initialiser = Callable[[jax.Array, tuple[int, ...], Any], jax.Array]
 """`(key, shape, dtype) -> array`, the signature of `jax.nn.initializers`."""
@@ -23,12 +25,12 @@ _GAIN = re.compile(r"(g|gain|gains|gamma|scale)_?\d*|\w+_(g|gain|gamma|scale)")
 _BIAS = re.compile(r"b[a-z]?_?\d*|b_\w+|(bias|biases|beta|shift|offset)(_?\w+)?|\w+_(b|bias|beta|shift)")
 
 
-def zeros(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def zeros(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """All zeros."""
     return jnp.zeros(shape, dtype)
 
 
-def ones(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def ones(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """All ones."""
     return jnp.ones(shape, dtype)
 
@@ -38,7 +40,7 @@ def constant(value: float) -> Initialiser:
     return functools.partial(_full, value)
 
 
-def _full(value: float, key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def _full(value: float, key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     return jnp.full(shape, value, dtype)
 
 
@@ -52,7 +54,7 @@ def constant_of(initialise: Initialiser) -> float | None:
 def lecun_normal(fan_in: int) -> Initialiser:
     """Normal of variance `1 / fan_in`, so that a contraction over `fan_in` entries keeps the scale of its input."""
 
-    def initialise(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    def initialise(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
         return jnp.asarray(normal(key, shape, dtype) / np.asarray(math.sqrt(fan_in), dtype))
 
     return initialise
@@ -88,7 +90,7 @@ def check_overrides(overrides: object, arrays: tuple[DeclaredArray, ...]) -> dic
             f"`architecture`: init must be a dict of parameter name -> initialiser, got {overrides!r}."
         )
     names = [array.name for array in arrays]
-    checked: dict[str, Any] = {}
+    checked: dict[str, Tree] = {}
     for name, value in overrides.items():
         if name not in names:
             raise ArchitectureError(

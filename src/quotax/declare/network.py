@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
 from quotax.artifacts import ArraySpec
 from quotax.checks import unfinite
@@ -19,7 +20,7 @@ from quotax.declare.initialisers import default_initialiser
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.parts import taken_apart, tree
 from quotax.presenting import shown
-from quotax.trees import named, nest
+from quotax.trees import AnyArray, Tree, named, nest
 
 if TYPE_CHECKING:
     from quotax.declare.architecture import Architecture
@@ -40,7 +41,7 @@ class Network:
         """How many numbers the parameters hold."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
-    def init(self, key: jax.Array, dtype: Any = None) -> dict[str, Any]:
+    def init(self, key: jax.Array, dtype: DTypeLike | None = None) -> dict[str, Tree]:
         """Random parameters: LeCun normal weights, zero biases, unit gains, and the declaration's own `init`.
 
         Every parameter has a key of its own, folded from its name, so that declaring one more changes no other.
@@ -61,13 +62,13 @@ class Network:
             arrays[spec.name] = array
         return nest(arrays)
 
-    def __call__(self, params: Any, *inputs: Any) -> Any:
+    def __call__(self, params: Tree, *inputs: Tree) -> Tree:
         """The output for these parameters and inputs."""
         self.check_params(params, call=f"{self._call}(params, ...)")
         sizes = self._check_inputs(inputs)
         return self.architecture.call(params, *inputs, sizes=sizes)
 
-    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
+    def check_params(self, params: Tree, *, call: str, finite: bool = False) -> dict[str, Tree]:
         """The arrays of `params` by name, as the user passes them: the parts are `taken_apart`.
 
         Refused when names, shapes or (with `finite`) values do not fit.
@@ -101,18 +102,18 @@ class Network:
                     )
         return {name: found[name] for name in expected}
 
-    def _named(self, params: Any, call: str) -> dict[str, Any]:
+    def _named(self, params: Tree, call: str) -> dict[str, Tree]:
         if not isinstance(params, Mapping):
             raise ParameterError(
                 f"`{call}`: params must be a dict of arrays as `net.init(key)` returns it, got {shown(params)}."
             )
         return named(params)
 
-    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    def taken_apart(self, arrays: Mapping[str, AnyArray]) -> dict[str, Tree]:
         """The parts of checked arrays, by name: what every stage sees."""
         return taken_apart(self.architecture.params, arrays, self.sizes) if self._fused else dict(arrays)
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+    def tree(self, arrays: Mapping[str, AnyArray], like: Tree = None) -> Tree:
         """Parts by name, as the user's tree; what it holds besides is taken from `like`."""
         return tree(self.architecture.params, arrays, self.sizes)
 
@@ -120,7 +121,7 @@ class Network:
     def _fused(self) -> bool:
         return any(spec.cuts for spec in self.architecture.params)
 
-    def _check_inputs(self, inputs: tuple[Any, ...]) -> dict[str, int]:
+    def _check_inputs(self, inputs: tuple[Tree, ...]) -> dict[str, int]:
         """The sizes with the inputs' own axes filled in."""
         specs = self.architecture.inputs
         call = f"{self._call}(params, {', '.join(s.name for s in specs)})"
@@ -144,7 +145,7 @@ class Network:
 
     def _bind_axis(
         self,
-        axis: tuple[Any, ...],
+        axis: tuple[Tree, ...],
         length: int,
         sizes: dict[str, int],
         spec: ArraySpec,

@@ -22,6 +22,7 @@ from quotax.derive.found.loading import Recall, from_data
 from quotax.derive.found.symmetry_group import SymmetryGroup
 from quotax.derive.sampling.small_sizes import Sizes, small_sizes, with_few_outputs, with_one_small
 from quotax.errors import ArchitectureError
+from quotax.presenting import Json
 from quotax.presenting.telling import Budget
 from quotax.programs.threads import one_thread
 from quotax.symmetry import Action, Symmetry
@@ -166,7 +167,7 @@ def _later(more: Callable[[Mapping[str, int], Budget], Leftover], seconds: float
 
 
 def load(
-    data: Any, model: Model, recall: Recall, prove_field: ProveField, progress: Callable[[str], None], where: str
+    data: Json, model: Model, recall: Recall, prove_field: ProveField, progress: Callable[[str], None], where: str
 ) -> SymmetryGroup:
     """The group that `to_dict` wrote, as if it had been derived here; its certificates are to be checked again."""
 

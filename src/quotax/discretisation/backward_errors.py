@@ -25,10 +25,9 @@ from quotax.checks import finite_params, whole_number
 from quotax.discretisation.schemes import Scheme, gradient_descent
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.modified_flow"
-
-Tree = Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +58,7 @@ class ModifiedFlow(Result):
 
     # --- as SymPy expressions
 
-    def field(self, loss: sp.Expr, symbols: Sequence[sp.Symbol], eta: Any = None) -> list[sp.Expr]:
+    def field(self, loss: sp.Expr, symbols: Sequence[sp.Symbol], eta: AnyArray = None) -> list[sp.Expr]:
         """The velocity of every symbol, for a loss that is an expression of them."""
         h = sp.Symbol("eta", positive=True) if eta is None else sp.sympify(eta)
         f = [-sp.diff(loss, x) for x in symbols]
@@ -76,7 +75,7 @@ class ModifiedFlow(Result):
             total = [a + h**2 * (c31 * b + c32 * c) for a, b, c in zip(total, bent, twice, strict=True)]
         return total
 
-    def loss(self, loss: sp.Expr, symbols: Sequence[sp.Symbol], eta: Any = None) -> sp.Expr:
+    def loss(self, loss: sp.Expr, symbols: Sequence[sp.Symbol], eta: AnyArray = None) -> sp.Expr:
         """The modified loss, to first order."""
         h = sp.Symbol("eta", positive=True) if eta is None else sp.sympify(eta)
         c1, c2, c31, c32 = self.coefficients.values()
@@ -135,7 +134,7 @@ def modified_flow(scheme: Scheme | None = None, order: int = 1) -> ModifiedFlow:
     return ModifiedFlow(chosen, order, chosen.coefficients, order < 2 or sp.simplify(c32 - 2 * c31) == 0)
 
 
-def _velocity(loss: Any, constants: tuple[float, ...], order: int, eta: Any, params: Tree) -> Tree:
+def _velocity(loss: Any, constants: tuple[float, ...], order: int, eta: AnyArray, params: Tree) -> Tree:
     c1, c2, c31, c32 = constants
     f = lambda p: jax.tree.map(jnp.negative, jax.grad(loss)(p))
     along = lambda v: jax.jvp(f, (params,), (v,))[1]
@@ -151,11 +150,11 @@ def _velocity(loss: Any, constants: tuple[float, ...], order: int, eta: Any, par
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _flow(loss: Any, constants: Any, order: int, params: Tree, eta: Any, step: Any, steps: Any) -> Tree:
+def _flow(loss: Any, constants: Any, order: int, params: Tree, eta: AnyArray, step: AnyArray, steps: AnyArray) -> Tree:
     return runge_kutta(functools.partial(_velocity, loss, constants, order, eta), params, step, steps)
 
 
-def runge_kutta(g: Callable[[Tree], Tree], params: Tree, step: Any, steps: Any) -> Tree:
+def runge_kutta(g: Callable[[Tree], Tree], params: Tree, step: AnyArray, steps: AnyArray) -> Tree:
     """Where a field leads in so many steps of the method of order four."""
     move = lambda p, v, h: jax.tree.map(lambda a, b: a + jnp.asarray(h, a.dtype) * b, p, v)
 

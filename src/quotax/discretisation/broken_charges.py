@@ -29,6 +29,7 @@ from quotax.discretisation.mini_batches import MiniBatches
 from quotax.discretisation.schemes import Scheme, gradient_descent
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.charge_rates"
 
@@ -67,7 +68,7 @@ class ChargeRates(Result):
 
 
 def charge_rates(
-    space: Any, loss: Callable[[Any], Any] | MiniBatches, params: Any, eta: float, scheme: Scheme | None = None
+    space: AnySpace, loss: Callable[[Tree], Tree] | MiniBatches, params: Tree, eta: float, scheme: Scheme | None = None
 ) -> ChargeRates:
     """How fast a scheme changes the conserved quantities of proved symmetries.
 

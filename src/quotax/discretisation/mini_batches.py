@@ -32,11 +32,10 @@ from quotax.checks import finite_params, whole_number
 from quotax.discretisation.backward_errors import runge_kutta
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 CALL = "quotax.mini_batches"
 ORDERS = ("shuffled", "fixed", "reshuffled", "replacement")
-
-Tree = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +53,7 @@ class MiniBatches(Result):
     order: str
     examples: int
     size: int
-    _loss: Callable[..., Any] = field(repr=False)
+    _loss: Callable[..., Tree] = field(repr=False)
     _batches: Tree = field(repr=False)
 
     _also = ("steps", "has_loss")
@@ -204,13 +203,13 @@ def _mean(loss: Any, batches: Tree) -> Callable[[Tree], Any]:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
-def _modified(loss: Any, batches: Tree, order: str, params: Tree, eta: Any) -> jax.Array:
+def _modified(loss: Any, batches: Tree, order: str, params: Tree, eta: AnyArray) -> jax.Array:
     steps, size = _shape(batches)
     square = lambda tree: sum(jnp.vdot(a, a) for a in jax.tree.leaves(tree))
     each = _apart(batches) if order == "reshuffled" else batches
     count = jax.tree.leaves(each)[0].shape[0]
 
-    def add(carry: Any, b: Any) -> tuple[Any, None]:
+    def add(carry: Tree, b: AnyArray) -> tuple[Tree, None]:
         own = jax.grad(loss)(params, b)
         return (jax.tree.map(lambda a, g: a + g / count, carry[0], own), carry[1] + square(own) / count), None
 
@@ -222,21 +221,21 @@ def _modified(loss: Any, batches: Tree, order: str, params: Tree, eta: Any) -> j
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
-def _velocity(loss: Any, batches: Tree, order: str, params: Tree, eta: Any) -> Tree:
+def _velocity(loss: Any, batches: Tree, order: str, params: Tree, eta: AnyArray) -> Tree:
     steps, size = _shape(batches)
     add = lambda a, b, weight=1.0: jax.tree.map(lambda x, y: x + jnp.asarray(weight, x.dtype) * y, a, b)
     zero = jax.tree.map(jnp.zeros_like, params)
     slope = lambda b: jax.grad(lambda p: loss(p, b))
     along = lambda b, v: jax.jvp(slope(b), (params,), (v,))[1]
 
-    def total(carry: Tree, b: Any) -> tuple[Tree, None]:
+    def total(carry: Tree, b: AnyArray) -> tuple[Tree, None]:
         return add(carry, slope(b)(params)), None
 
     mean = jax.tree.map(lambda x: x / steps, jax.lax.scan(total, zero, batches)[0])
     each = _apart(batches) if order == "reshuffled" else batches
     share = _share(order, steps * size, size) if order == "reshuffled" else 1.0
 
-    def term(carry: Any, b: Any) -> tuple[Any, None]:
+    def term(carry: Tree, b: AnyArray) -> tuple[Tree, None]:
         before, found = carry
         own = slope(b)(params)
         if order == "fixed":
@@ -253,7 +252,7 @@ def _velocity(loss: Any, batches: Tree, order: str, params: Tree, eta: Any) -> T
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
-def _flow(loss: Any, batches: Tree, order: str, params: Tree, eta: Any, step: Any, steps: Any) -> Tree:
+def _flow(loss: Any, batches: Tree, order: str, params: Tree, eta: AnyArray, step: AnyArray, steps: AnyArray) -> Tree:
     return runge_kutta(lambda p: _velocity(loss, batches, order, p, eta), params, step, steps)
 
 
@@ -261,7 +260,7 @@ def _flow(loss: Any, batches: Tree, order: str, params: Tree, eta: Any, step: An
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2, 5))
-def _train(loss: Any, batches: Tree, order: str, params: Tree, eta: Any, epochs: int, key: Any) -> Tree:
+def _train(loss: Any, batches: Tree, order: str, params: Tree, eta: AnyArray, epochs: int, key: Any) -> Tree:
     steps, size = _shape(batches)
     flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), batches)
     places = jnp.arange(steps * size).reshape(steps, size)

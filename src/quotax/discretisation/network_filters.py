@@ -25,13 +25,12 @@ from quotax.checks import finite_params
 from quotax.discretisation.spectral_filters import Filter
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
-from quotax.presenting.drawing import QUIET, drawn
+from quotax.presenting.drawing import QUIET, Axes, drawn
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.filtered_modes"
 NEAR = 0.1
 """The gradient at a minimum, over what the start would have of it there."""
-
-Tree = Any
 
 
 class HessianModes(Protocol):
@@ -43,7 +42,7 @@ class HessianModes(Protocol):
         ...
 
     @property
-    def vectors(self) -> list[Any]:
+    def vectors(self) -> list[Tree]:
         """The eigenvectors, of length one in the metric."""
         ...
 
@@ -89,7 +88,7 @@ class FilteredModes(Result):
         more = f", and {len(self.values) - 6} more" if len(self.values) > 6 else ""
         return f"learned of the modes {shown}{more}; {self.other:.4g} in no mode that is known{stays}"
 
-    def plot(self, params: Tree | None = None, ax: Any = None) -> Any:
+    def plot(self, params: Tree | None = None, ax: Axes | None = None) -> Axes:
         """What is left of each mode, over what it began with, by eigenvalue; of trained `params` too."""
         with drawn(ax, "filtered.plot()") as (ax, look):
             ax.semilogx(self.values, 1 - self.learned, **look | {"marker": ""}, label="predicted")
@@ -103,7 +102,13 @@ class FilteredModes(Result):
 
 
 def filtered_modes(
-    loss: Callable[[Tree], Any], minimum: Tree, start: Tree, learned: Filter, modes: HessianModes, *, space: Any = None
+    loss: Callable[[Tree], Any],
+    minimum: Tree,
+    start: Tree,
+    learned: Filter,
+    modes: HessianModes,
+    *,
+    space: AnySpace | None = None,
 ) -> FilteredModes:
     """What early stopping or weight decay leaves of a displacement from a minimum of a network, to first order in it.
 
@@ -176,7 +181,7 @@ def _sum(vectors: tuple[Tree, ...], weights: np.ndarray) -> Tree:
     return jax.tree.map(lambda *v: sum(jnp.asarray(w, a.dtype) * a for w, a in zip(weights, v, strict=True)), *vectors)
 
 
-def _components(space: Any, minimum: Tree, away: Tree, vectors: tuple[Tree, ...]) -> np.ndarray:
+def _components(space: AnySpace, minimum: Tree, away: Tree, vectors: tuple[Tree, ...]) -> np.ndarray:
     if space is not None:
         return np.array([float(space.inner(minimum, away, v)) for v in vectors])
     dot = lambda a, b: sum(float(jnp.vdot(x, y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))

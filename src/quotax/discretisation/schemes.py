@@ -32,8 +32,7 @@ import sympy as sp
 from quotax.checks import whole_number
 from quotax.errors import DiscretisationError
 from quotax.presenting import Result
-
-Tree = Any
+from quotax.trees import AnyArray, Tree
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,8 +49,8 @@ class Scheme(Result):
     """
 
     name: str
-    steps: tuple[Any, ...]
-    point: tuple[Any, ...]
+    steps: tuple[Tree, ...]
+    point: tuple[Tree, ...]
 
     @functools.cached_property
     def coefficients(self) -> dict[str, sp.Expr]:
@@ -105,7 +104,7 @@ class Scheme(Result):
             points = _run(loss, points, eta, every, self)
             yield points[-1]
 
-    def decay(self, values: Any, eta: float, steps: int) -> np.ndarray:
+    def decay(self, values: AnyArray, eta: float, steps: int) -> np.ndarray:
         """What is left after some steps from rest of errors of a quadratic loss, by the eigenvalues of its Hessian."""
         found = np.asarray(values, float)
         size = len(self.steps) - 1
@@ -122,12 +121,12 @@ def gradient_descent() -> Scheme:
     return Scheme("gradient descent", (-1, 1), (1, 0))
 
 
-def heavy_ball(beta: Any) -> Scheme:
+def heavy_ball(beta: AnyArray) -> Scheme:
     r"""$\theta_{k+1} = \theta_k + \beta (\theta_k - \theta_{k-1}) - \eta \nabla L(\theta_k)$."""
     return Scheme(f"heavy ball with momentum {beta}", (beta, -1 - beta, 1), (0, 1, 0))
 
 
-def nesterov(beta: Any) -> Scheme:
+def nesterov(beta: AnyArray) -> Scheme:
     r"""The same, with the gradient at $\theta_k + \beta (\theta_k - \theta_{k-1})$."""
     return Scheme(f"Nesterov's method with momentum {beta}", (beta, -1 - beta, 1), (-beta, 1 + beta, 0))
 
@@ -144,7 +143,7 @@ def _run(loss: Callable[[Tree], Any], points: tuple[Tree, ...], eta: Any, steps:
     weighted = lambda weights: lambda *leaves: sum(w * x for w, x in zip(weights, leaves, strict=True))
     mix = lambda weights, points: jax.tree.map(weighted(weights), *points)
 
-    def step(_: Any, points: Any) -> Any:
+    def step(_: Any, points: Any) -> Tree:
         slope = jax.grad(loss)(mix(d, points))
         kept = mix(a, points)
         new = jax.tree.map(lambda x, g: -(x + jnp.asarray(eta, g.dtype) * g) / float(scheme.steps[-1]), kept, slope)

@@ -19,6 +19,7 @@ import numpy as np
 
 from quotax.discretisation.schemes import Scheme, gradient_descent
 from quotax.errors import DiscretisationError
+from quotax.trees import Tree
 
 Filter = Callable[[np.ndarray], np.ndarray]
 
@@ -57,7 +58,7 @@ def flow_until(time: float) -> Filter:
     return lambda values: -np.expm1(-np.asarray(values, float) * time)
 
 
-def filtered(features: Any, targets: Any, learned: Filter, start: Any = None) -> np.ndarray:
+def filtered(features: Any, targets: Tree, learned: Filter, start: Tree = None) -> np.ndarray:
     """The parameters of a linear model trained on half the mean of squares, by what a filter lets through of each mode.
 
     Args:

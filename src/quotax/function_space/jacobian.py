@@ -12,18 +12,17 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from quotax.function_space.coordinates import levelled, raised, whitened
 from quotax.function_space.refusals import Arrays
 from quotax.programs.compiling import beside
-from quotax.programs.jaxprs import bare, bodies
-
-Tree = Any
+from quotax.programs.jaxprs import bare, bodies, shaped
+from quotax.trees import AnyPoint, Tree
 
 ROOM = 2**26
 """So many numbers may lie in memory at once, besides parameters and examples."""
@@ -40,7 +39,7 @@ class Jacobian:
         output: shape and type of one example's output.
     """
 
-    net: Callable[..., Any] = field(repr=False)
+    net: Callable[..., Tree] = field(repr=False)
     params: Tree = field(repr=False)
     inputs: Arrays = field(repr=False)
     output: jax.ShapeDtypeStruct
@@ -108,7 +107,7 @@ class Jacobian:
         chosen = np.eye(self.outputs_each, dtype=self.output.dtype)[place].reshape(len(flat), *self.output.shape)
         return self._programs.rows(self.params, tuple(array[example] for array in self.inputs), chosen)
 
-    def coordinates(self, point: Any = None) -> np.ndarray:
+    def coordinates(self, point: AnyPoint = None) -> np.ndarray:
         """All rows, horizontal and whitened, written out in NumPy: where they are few."""
         step = min(self.stack, self.rows)
         found = np.zeros((self.rows, self.columns))
@@ -118,7 +117,7 @@ class Jacobian:
             np.concatenate([leaf.reshape(step, -1) for leaf in leaves], axis=1, out=found[start : start + step])
         return found
 
-    def gram(self, other: Jacobian | None = None, point: Any = None, *, horizontal: bool = False) -> np.ndarray:
+    def gram(self, other: Jacobian | None = None, point: AnyPoint = None, *, horizontal: bool = False) -> np.ndarray:
         """`J G^-1 J'^T`, with J' of another batch at the same parameters; of itself, only half is computed."""
         right = self if other is None else other
         step = min(right.stack, right.rows)
@@ -190,13 +189,13 @@ def _mirror(matrix: np.ndarray, step: int = 1024) -> None:
         matrix[stop:, start:stop] = matrix[start:stop, stop:].T
 
 
-def _values(jaxpr: Any) -> list[jax.ShapeDtypeStruct]:
+def _values(jaxpr: Jaxpr | ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
     """Shapes and types of all that a jaxpr computes; a loop's body once."""
     found = []
     for equation in bare(jaxpr).eqns:
         for inside in (body for value in equation.params.values() for body in bodies(value)):
             found += _values(inside)
-        made: list[Any] = [v.aval for v in equation.outvars]
+        made = [shaped(v) for v in equation.outvars]
         found += [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in made if hasattr(aval, "dtype")]
     return found
 
@@ -204,7 +203,7 @@ def _values(jaxpr: Any) -> list[jax.ShapeDtypeStruct]:
 class _Programs:
     """What is compiled for a network, each program once."""
 
-    def __init__(self, net: Callable[[], Callable[..., Any]]) -> None:
+    def __init__(self, net: Callable[[], Callable[..., Tree]]) -> None:
         """`net` returns the network, which is not held here."""
         batch = lambda params, inputs: jax.vmap(lambda *one: net()(params, *one))(*inputs)
 

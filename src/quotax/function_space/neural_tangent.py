@@ -32,6 +32,7 @@ from quotax.function_space.refusals import examples, like_outputs, params_of, po
 from quotax.function_space.row_space import WRITTEN
 from quotax.presenting import Result
 from quotax.programs.threads import one_thread
+from quotax.trees import AnyPoint, AnySpace, Tree
 
 CALL = "quotax.tangent_kernel"
 DENSE = 4096
@@ -56,8 +57,8 @@ class TangentKernel(Result):
     """
 
     jacobian: Jacobian = field(repr=False, compare=False)
-    space: Any = field(default=None, repr=False, compare=False)
-    point: Any = field(default=None, repr=False, compare=False)
+    space: AnySpace = field(default=None, repr=False, compare=False)
+    point: AnyPoint = field(default=None, repr=False, compare=False)
     vertical_share: float | None = None
     gap: float | None = None
 
@@ -78,7 +79,7 @@ class TangentKernel(Result):
         """The number of outputs of all examples: the rows of `matrix`."""
         return self.jacobian.rows
 
-    def product(self, w: Any) -> jax.Array:
+    def product(self, w: Tree) -> jax.Array:
         """`K w` for an array of the shape of the outputs: two derivatives of every example, at the memory of a few."""
         return self._product(like_outputs("kernel.product(w)", "w", w, self.shape, self.jacobian.output.dtype))
 
@@ -93,7 +94,7 @@ class TangentKernel(Result):
             )
         return self.jacobian.gram(point=self.point)
 
-    def against(self, inputs: Any) -> np.ndarray:
+    def against(self, inputs: Tree) -> np.ndarray:
         """The kernel between other examples and these, `J' G^-1 J^T`: how training on these moves those."""
         call = "kernel.against(inputs)"
         arrays = examples(call, "inputs", inputs)
@@ -252,7 +253,7 @@ class NullSpace(Result):
 
 
 def tangent_kernel(
-    net: Callable[..., Any], params: Any, inputs: Any, space: Any = None, *, probes: int = 3
+    net: Callable[..., Tree], params: Tree, inputs: Tree, space: AnySpace | None = None, *, probes: int = 3
 ) -> TangentKernel:
     """The neural tangent kernel of a network on examples, as a matrix and as an operator.
 
@@ -287,7 +288,7 @@ def tangent_kernel(
     return TangentKernel(jacobian, space, point, share, gap)
 
 
-def _compared(jacobian: Jacobian, point: Any, probes: int) -> tuple[float, float]:
+def _compared(jacobian: Jacobian, point: AnyPoint, probes: int) -> tuple[float, float]:
     """How much of what is pulled back is vertical, and by how much its kernel differs from the horizontal one."""
     share, gap = 0.0, 0.0
     rng = np.random.default_rng(0)

@@ -8,14 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.checks import example_array, finite_params, whole_number
 from quotax.errors import FunctionSpaceError
+from quotax.trees import AnyArray, AnySpace, Tree
 
 Arrays = tuple[jax.Array, ...]
 
 
-def params_of(call: str, net: Any, params: Any) -> Any:
+def params_of(call: str, net: Any, params: Tree) -> Tree:
     """The parameters of a network as finite floating-point arrays."""
     if not callable(net):
         raise FunctionSpaceError(f"`{call}` needs a network or a function `net(params, x)`, got {net!r}.")
@@ -25,7 +27,7 @@ def params_of(call: str, net: Any, params: Any) -> Any:
     return finite_params(call, params)
 
 
-def examples(call: str, name: str, inputs: Any) -> Arrays:
+def examples(call: str, name: str, inputs: Tree) -> Arrays:
     """One array, or a tuple of one for each input of the network, that share a leading axis of examples."""
     arrays = []
     for place, value in enumerate(inputs if isinstance(inputs, tuple) else (inputs,)):
@@ -39,7 +41,7 @@ def examples(call: str, name: str, inputs: Any) -> Arrays:
     return tuple(arrays)
 
 
-def like_outputs(call: str, name: str, value: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def like_outputs(call: str, name: str, value: AnyArray, shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """An array of finite numbers, one for each output of each example."""
     try:
         array = jnp.asarray(value, dtype)
@@ -58,7 +60,7 @@ whole = functools.partial(whole_number, FunctionSpaceError)
 """A whole number, at least so much."""
 
 
-def point_of(call: str, space: Any, params: Any) -> Any:
+def point_of(call: str, space: AnySpace, params: Tree) -> Tree:
     """The factored point of a quotient at these parameters."""
     if not callable(getattr(space, "at", None)):
         raise FunctionSpaceError(

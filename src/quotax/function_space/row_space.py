@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ import numpy as np
 
 from quotax.function_space.coordinates import displaced, whitened
 from quotax.function_space.jacobian import Jacobian
+from quotax.trees import AnyPoint, Tree
 
 WRITTEN = 2**25
 """Rows of so many numbers in all are written out."""
@@ -29,18 +29,18 @@ class RowSpace:
     """Tangent directions that outputs see, with the metric of a point (None: Euclidean)."""
 
     jacobian: Jacobian
-    point: Any = None
+    point: AnyPoint = None
 
     # --- steps
 
-    def tree(self, step: np.ndarray) -> Any:
+    def tree(self, step: np.ndarray) -> Tree:
         """A step as a tangent vector, shaped like the parameters."""
         leaves, tree = jax.tree.flatten(self.jacobian.params)
         parts = np.split(step, np.cumsum([leaf.size for leaf in leaves])[:-1])
         shaped = [jnp.asarray(part.reshape(a.shape), a.dtype) for part, a in zip(parts, leaves, strict=True)]
         return displaced(self.point, jax.tree.unflatten(tree, shaped))
 
-    def step(self, covector: Any) -> np.ndarray:
+    def step(self, covector: Tree) -> np.ndarray:
         """The step that a covector stands for: its gradient among horizontal directions."""
         lifted = whitened(self.point, jax.tree.map(lambda leaf: leaf[None], covector))
         return np.concatenate([np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(lifted)])

@@ -27,6 +27,7 @@ from quotax.function_space.refusals import examples, like_outputs, params_of, po
 from quotax.function_space.row_space import RowSpace
 from quotax.presenting import Result
 from quotax.programs.threads import one_thread
+from quotax.trees import AnyArray, AnySpace, Tree
 
 CALL = "quotax.transversality"
 ROWS = 6000
@@ -59,7 +60,7 @@ class Transversality(Result):
     angles: np.ndarray
     train_rank: int
     test_rank: int
-    step: Any = field(repr=False)
+    step: AnyArray = field(repr=False)
     length: float
     first_order: Any = field(repr=False)
     first_order_length: float
@@ -94,7 +95,13 @@ class Transversality(Result):
 
 @one_thread
 def transversality(
-    net: Callable[..., Any], params: Any, train: Any, test: Any, space: Any = None, *, iterations: int = 200
+    net: Callable[..., Tree],
+    params: Tree,
+    train: Any,
+    test: Any,
+    space: AnySpace | None = None,
+    *,
+    iterations: int = 200,
 ) -> Transversality:
     """How training and test examples lie to one another at these parameters, and how far the test minimum is.
 
@@ -148,7 +155,7 @@ def transversality(
     )
 
 
-def _set(name: str, net: Callable[..., Any], params: Any, given: Any) -> tuple[Jacobian, np.ndarray]:
+def _set(name: str, net: Callable[..., Tree], params: Tree, given: Tree) -> tuple[Jacobian, np.ndarray]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise FunctionSpaceError(f"`{CALL}` needs {name}= a pair (inputs, targets), got {type(given).__name__}.")
     inputs = examples(CALL, f"{name}[0]", given[0])

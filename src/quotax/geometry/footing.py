@@ -15,13 +15,13 @@ element is near the identity.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.acting import act
@@ -32,6 +32,7 @@ from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import seldom
 from quotax.geometry.quotient import Based
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 STEPS = 4
 """Elements that lead to a representative, one after the other, before it is given up."""
@@ -71,15 +72,15 @@ class Ground:
     attained: bool
     steps: tuple[tuple[Leading, Named, Named], ...]
 
-    def push(self, v: Any) -> Any:
+    def push(self, v: Tree) -> Tree:
         """A tangent vector at the point, moved to the representative."""
         return self._carried(v, _pushed, self.steps)
 
-    def pull(self, v: Any) -> Any:
+    def pull(self, v: Tree) -> Tree:
         """A tangent vector at the representative, moved back to the point."""
         return self._carried(v, _pulled, self.steps[::-1])
 
-    def _carried(self, v: Any, carry: Any, steps: Any) -> Any:
+    def _carried(self, v: Tree, carry: Callable[..., Named], steps: Sequence[tuple[Leading, Named, Named]]) -> Tree:
         space = self.point.space
         given = space._vectors(v, "v", "ground.push(v)" if carry is _pushed else "ground.pull(v)")
         moved = _wide(given)
@@ -127,14 +128,16 @@ def grounded(point: Based) -> Ground:
         point = space.at(space.network.tree({name: _narrow(after[name], dtype) for name, dtype in dtypes.items()}))
 
 
-def _elements(leading: Leading, arrays: Named) -> tuple[Any, Any, Any]:
+def _elements(
+    leading: Leading, arrays: Named
+) -> tuple[Mapping[str, AnyArray], Mapping[str, AnyArray], Mapping[str, AnyArray]]:
     """The shifts, the scalings, and the sizes of gains that are divided out."""
     gains = leading.absorbed.gains if leading.absorbed else ()
     return _wide(leading.found.shifts), _wide(leading.found.scalings), {n: np.abs(np.asarray(arrays[n])) for n in gains}
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _forward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: Named) -> Named:
+def _forward(gauge: Gauge, absorbed: Absorption | None, elements: Tree, arrays: Named) -> Named:
     shifts, scalings, sizes = elements
     move = lambda a: act(gauge.linear, act(gauge.shifts, a, shifts), scalings)
     if absorbed is None:
@@ -143,7 +146,7 @@ def _forward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: N
     return absorbed.together(gains, move(absorbed.apart(arrays)[0]))
 
 
-def _backward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: Named) -> Named:
+def _backward(gauge: Gauge, absorbed: Absorption | None, elements: Tree, arrays: Named) -> Named:
     shifts, scalings, sizes = elements
     yes = jnp.asarray(True)
     back = lambda a: carried_back(gauge, Canonical(a, shifts, scalings, yes, yes, yes, {}), a)
@@ -154,19 +157,19 @@ def _backward(gauge: Gauge, absorbed: Absorption | None, elements: Any, arrays: 
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _pushed(gauge: Gauge, absorbed: Any, elements: Any, before: Named, after: Named, v: Named) -> Named:
+def _pushed(gauge: Gauge, absorbed: Absorption | None, elements: Tree, before: Named, after: Named, v: Named) -> Named:
     return jax.jvp(lambda a: _forward(gauge, absorbed, elements, a), (before,), (v,))[1]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _pulled(gauge: Gauge, absorbed: Any, elements: Any, before: Named, after: Named, v: Named) -> Named:
+def _pulled(gauge: Gauge, absorbed: Absorption | None, elements: Tree, before: Named, after: Named, v: Named) -> Named:
     return jax.jvp(lambda a: _backward(gauge, absorbed, elements, a), (after,), (v,))[1]
 
 
-def _wide(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _wide(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """On the host, in float64: what is 64 bits wide must not meet JAX outside of its own context."""
     return {name: np.asarray(array, np.float64) for name, array in arrays.items()}
 
 
-def _narrow(array: Any, dtype: Any) -> jax.Array:
+def _narrow(array: AnyArray, dtype: DTypeLike) -> jax.Array:
     return jnp.asarray(np.asarray(array).astype(dtype))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
 from quotax.geometry.paths.path import Path
 from quotax.geometry.quotient import SizedModel
 from quotax.presenting import Result
+from quotax.trees import Tree
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["path"], meta_fields=["network"])
@@ -27,19 +27,19 @@ class Geodesic(Result):
     path: Path
     network: SizedModel
 
-    def _presented(self) -> Iterator[tuple[str, Any]]:
+    def _presented(self) -> Iterator[tuple[str, object]]:
         yield from (("ok", self.ok), ("exit_time", self.exit_time), ("error", self.error))
 
-    def at(self, t: float | jax.Array) -> Any:
+    def at(self, t: float | jax.Array) -> Tree:
         """The parameters at time `t`."""
         return self.network.tree(self.path.at(t))
 
-    def velocity(self, t: float | jax.Array) -> Any:
+    def velocity(self, t: float | jax.Array) -> Tree:
         """The derivative at time `t`."""
         return self.network.tree(self.path.velocity(t))
 
     @property
-    def end(self) -> Any:
+    def end(self) -> Tree:
         """The parameters at t = 1."""
         return self.network.tree(self.path.end)
 
@@ -63,7 +63,7 @@ class Geodesic(Result):
         """An estimate of the relative error at t = 1."""
         return self.path.error
 
-    def taylor(self, t: float | jax.Array) -> Any:
+    def taylor(self, t: float | jax.Array) -> Tree:
         """The second-order stand-in, `params + t v + t^2 a / 2`."""
         return self.network.tree(self.path.taylor(t))
 

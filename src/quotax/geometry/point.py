@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric, compiled, seldom
 from quotax.geometry.quotient import Based
 from quotax.geometry.volume import Volumes, slope, volumes
+from quotax.trees import Tree
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays", "data"], meta_fields=["space"])
@@ -23,11 +24,11 @@ from quotax.geometry.volume import Volumes, slope, volumes
 class Point(Based):
     """A factored base point: projections here cost a few passes over the parameters. Trees in, trees out."""
 
-    def _presented(self) -> Iterator[tuple[str, Any]]:
+    def _presented(self) -> Iterator[tuple[str, object]]:
         yield from (("params", self.params), ("space", repr(self.space)))
 
     @property
-    def params(self) -> Any:
+    def params(self) -> Tree:
         """The parameters as a pytree."""
         return self.space.network.tree(self.arrays)
 
@@ -43,34 +44,34 @@ class Point(Based):
 
     # --- projections
 
-    def vertical(self, v: Any) -> Any:
+    def vertical(self, v: Tree) -> Tree:
         """The part of `v` along the orbit."""
         return self.space.network.tree(self._run("vertical", self._vectors(v, "v", "vertical(v)")))
 
-    def horizontal(self, v: Any) -> Any:
+    def horizontal(self, v: Tree) -> Tree:
         """The part of `v` that leaves the orbit; of a tangent vector: for derivatives of a loss there is `gradient`."""
         return self.space.network.tree(self._run("horizontal", self._vectors(v, "v", "horizontal(v)")))
 
     # --- the metric
 
-    def inner(self, u: Any, v: Any) -> jax.Array:
+    def inner(self, u: Tree, v: Tree) -> jax.Array:
         """The inner product of two tangent vectors."""
         left, right = self._vectors(u, "u", "inner(u, v)"), self._vectors(v, "v", "inner(u, v)")
         return self._run("inner", left, right)
 
-    def norm(self, v: Any) -> jax.Array:
+    def norm(self, v: Tree) -> jax.Array:
         """The length of a tangent vector."""
         return self._run("norm", self._vectors(v, "v", "norm(v)"))
 
-    def flat(self, v: Any) -> Any:
+    def flat(self, v: Tree) -> Tree:
         """The covector `<v, .>`, as a tree of its entries."""
         return self.space.network.tree(self._run("flat", self._vectors(v, "v", "flat(v)")))
 
-    def sharp(self, covector: Any) -> Any:
+    def sharp(self, covector: Tree) -> Tree:
         """The tangent vector that a covector (such as `jax.grad` of a loss) stands for: the metric's gradient."""
         return self.space.network.tree(self._run("sharp", self._vectors(covector, "covector", "sharp(covector)")))
 
-    def gradient(self, slope: Any) -> Any:
+    def gradient(self, slope: Tree) -> Tree:
         """The gradient on the quotient of what has the derivatives `slope` (`jax.grad` of a loss).
 
         The horizontal `n` with `inner(n, h)` the derivative along `h`, for every horizontal `h`; for every tangent
@@ -78,15 +79,15 @@ class Point(Based):
         """
         return self.space.network.tree(self._run("gradient", self._vectors(slope, "slope", "gradient(slope)")))
 
-    def whiten(self, v: Any) -> Any:
+    def whiten(self, v: Tree) -> Tree:
         """`A v`, where `<u, v> = (A u) . (A v)`."""
         return self.space.network.tree(self._run("whiten", self._vectors(v, "v", "whiten(v)")))
 
-    def unwhiten(self, e: Any) -> Any:
+    def unwhiten(self, e: Tree) -> Tree:
         """`A^-1 e`: of a standard normal `e`, the metric's standard normal vector."""
         return self.space.network.tree(self._run("unwhiten", self._vectors(e, "e", "unwhiten(e)")))
 
-    def level(self, e: Any) -> Any:
+    def level(self, e: Tree) -> Tree:
         """The horizontal part in whitened coordinates: `whiten(horizontal(unwhiten(e)))`, in fewer steps."""
         return self.space.network.tree(self._run("level", self._vectors(e, "e", "level(e)")))
 
@@ -111,7 +112,7 @@ class Point(Based):
         """
         return volumes(self, only_compact=only_compact, euclidean=euclidean, resolution=resolution)
 
-    def volume_slope(self) -> Any:
+    def volume_slope(self) -> Tree:
         """The Euclidean gradient of the logarithm of that volume: minus the mean curvature vector of the orbit."""
         return self.space.network.tree(slope(self.space.families, self.arrays))
 
@@ -131,11 +132,11 @@ class Point(Based):
 
     # --- geodesics
 
-    def geodesic(self, v: Any) -> Geodesic:
+    def geodesic(self, v: Tree) -> Geodesic:
         """The geodesic along the horizontal part of `v`."""
         return Geodesic(self._run("geodesic", self._vectors(v, "v", "geodesic(v)")), self.space.network)
 
-    def ray(self, e: Any) -> Geodesic:
+    def ray(self, e: Tree) -> Geodesic:
         """The geodesic of `unwhiten(e)`, which is taken to be horizontal: `geodesic` projects."""
         return Geodesic(self._run("ray", self._vectors(e, "e", "ray(e)")), self.space.network)
 
@@ -152,7 +153,7 @@ class Point(Based):
         """
         return self.euclidean or self._metric.tangent
 
-    def bends_along(self, slope: Any) -> bool:
+    def bends_along(self, slope: Tree) -> bool:
         """Whether horizontal geodesics bend only in directions along which a function of this slope does not change.
 
         They bend along orbits where they stay among canonical representatives; an invariant function has a slope that
@@ -169,17 +170,17 @@ class Point(Based):
     def _metric(self) -> Metric:
         return self.space._metric
 
-    def _run(self, operation: str, *vectors: Named) -> Any:
+    def _run(self, operation: str, *vectors: Named) -> Tree:
         """In one program; blocks of a network that are alike are projected by one that they share."""
         if operation in ("vertical", "horizontal", "gradient") and self._metric.alike:
             return getattr(self._metric, operation)(self.data, self.arrays, *vectors)
         return compiled(self._metric, operation, self.data, self.arrays, *vectors)
 
-    def _once(self, operation: str, *vectors: Named) -> Any:
+    def _once(self, operation: str, *vectors: Named) -> Tree:
         """What is asked for once."""
         return seldom((self._metric, operation), self.data, self.arrays, *vectors)
 
-    def _vectors(self, v: Any, label: str, call: str) -> Named:
+    def _vectors(self, v: Tree, label: str, call: str) -> Named:
         return self.space._vectors(v, label, f"point.{call}")
 
 

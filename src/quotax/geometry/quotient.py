@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 
@@ -15,6 +15,7 @@ from quotax.geometry.linalg.named import Named
 from quotax.geometry.matching.two_points import Between, BetweenAbsorbed
 from quotax.geometry.metrics.metric import Metric
 from quotax.presenting import Result
+from quotax.trees import AnyArray, Tree
 
 
 class SizedModel(Protocol):
@@ -35,15 +36,15 @@ class SizedModel(Protocol):
         """How many numbers the parameters hold."""
         ...
 
-    def check_params(self, params: Any, *, call: str, finite: bool = False) -> dict[str, Any]:
+    def check_params(self, params: Tree, *, call: str, finite: bool = False) -> dict[str, AnyArray]:
         """The arrays by name as the user passes them, refused when they do not fit."""
         ...
 
-    def taken_apart(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    def taken_apart(self, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """These arrays with the parts of fused ones in their place."""
         ...
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+    def tree(self, arrays: Mapping[str, AnyArray], like: Tree = None) -> Tree:
         """Arrays by name, fused ones by their parts, as the user's tree; what it holds besides is that of `like`."""
         ...
 
@@ -53,7 +54,7 @@ class Based(Result):
     """A base point with what the metric prepared there."""
 
     arrays: Named
-    data: Any
+    data: Tree
     space: Quotient
 
 
@@ -75,14 +76,14 @@ class Quotient(Protocol):
     @functools.cached_property
     def _between(self) -> Between | BetweenAbsorbed: ...
 
-    def at(self, params: Any) -> Based:
+    def at(self, params: Tree) -> Based:
         """The parameters with everything factored that projections there share."""
         ...
 
-    def rank_at(self, params: Any) -> jax.Array:
+    def rank_at(self, params: Tree) -> jax.Array:
         """The dimension of the orbit through `params`."""
         ...
 
-    def _vectors(self, v: Any, label: str, call: str) -> Named: ...
+    def _vectors(self, v: Tree, label: str, call: str) -> Named: ...
 
     def _needs_invariance(self, call: str) -> None: ...

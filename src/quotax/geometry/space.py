@@ -40,6 +40,7 @@ from quotax.programs.compiling import beside, once
 from quotax.programs.draws import normal
 from quotax.programs.processes import share_no_programs
 from quotax.programs.threads import one_thread
+from quotax.trees import AnyArray, Tree
 
 
 class QuotientSpace(Result):
@@ -75,7 +76,7 @@ class QuotientSpace(Result):
         self._parts = components(families)
         self._last = Memory()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """What it was made of, and the certificate of its metric if that was asked for; nothing that was compiled."""
         given = (self.network, self.specs, self.families, self.certificates, self._metric, self._certify_metric)
         known = {name: self.__dict__[name] for name in ("metric_certificate",) if name in self.__dict__}
@@ -111,14 +112,14 @@ class QuotientSpace(Result):
         """The dimension of the quotient."""
         return self.network.num_parameters - self.fiber_dim
 
-    def rank_at(self, params: Any) -> jax.Array:
+    def rank_at(self, params: Tree) -> jax.Array:
         """The dimension of the orbit through `params`; below `fiber_dim` where a stabiliser is larger (dead units)."""
         found = dimensions(self._parts, self._arrays(params, "space.rank_at(params)"))
         return functools.reduce(jnp.add, found, jnp.zeros((), int))
 
     # --- devices
 
-    def shard(self, params: Any, mesh: jax.sharding.Mesh, *, over: str | Sequence[str] | None = None) -> Any:
+    def shard(self, params: Tree, mesh: jax.sharding.Mesh, *, over: str | Sequence[str] | None = None) -> Tree:
         """The parameters split over the devices of a mesh (over its axes `over`: all of them, unless told otherwise).
 
         Each array along its longest axis that no family of matrices mixes, so that moving and projecting it exchange
@@ -140,18 +141,18 @@ class QuotientSpace(Result):
 
     # --- one base point
 
-    def at(self, params: Any) -> Point:
+    def at(self, params: Tree) -> Point:
         """The parameters with everything factored that projections there share.
 
         Its `footing()` says whether the canonical representative was reached, which elsewhere is a warning.
         """
         return self._point(params, "space.at(params)", warn=False)
 
-    def vertical(self, params: Any, v: Any) -> Any:
+    def vertical(self, params: Tree, v: Tree) -> Tree:
         """The part of `v` along the orbit through `params`."""
         return self._point(params, "space.vertical(params, v)").vertical(v)
 
-    def horizontal(self, params: Any, v: Any) -> Any:
+    def horizontal(self, params: Tree, v: Tree) -> Tree:
         """The part of `v` that leaves the orbit through `params`.
 
         Of a tangent vector. `jax.grad(loss)(params)` is one in the Euclidean metric alone; in every metric `gradient`
@@ -159,7 +160,7 @@ class QuotientSpace(Result):
         """
         return self._point(params, "space.horizontal(params, v)").horizontal(v)
 
-    def gradient(self, loss: Callable[..., Any], params: Any, *data: Any) -> Any:
+    def gradient(self, loss: Callable[..., Tree], params: Tree, *data: Tree) -> Tree:
         r"""The gradient of `loss(params, *data)` on the quotient: horizontal, and as long as the loss is steep.
 
         With $G$ the matrix of the metric it is the horizontal part of $G^{-1} \, dL$, the vector $n$ with
@@ -175,15 +176,15 @@ class QuotientSpace(Result):
         point = self._point(params, call)
         return point.gradient(beside(loss, _slope, _slope)(params, *data))
 
-    def inner(self, params: Any, u: Any, v: Any) -> jax.Array:
+    def inner(self, params: Tree, u: Tree, v: Tree) -> jax.Array:
         """The inner product of two tangent vectors at `params`."""
         return self._point(params, "space.inner(params, u, v)").inner(u, v)
 
-    def norm(self, params: Any, v: Any) -> jax.Array:
+    def norm(self, params: Tree, v: Tree) -> jax.Array:
         """The length of a tangent vector at `params`."""
         return self._point(params, "space.norm(params, v)").norm(v)
 
-    def connection(self, params: Any, v: Any) -> dict[str, jax.Array]:
+    def connection(self, params: Tree, v: Tree) -> dict[str, jax.Array]:
         """The connection form: the algebra element by family whose fields add up to the vertical part of `v`.
 
         Where the action is not free it is the least one.
@@ -195,11 +196,11 @@ class QuotientSpace(Result):
 
     # --- geodesics
 
-    def geodesic(self, params: Any, v: Any) -> Geodesic:
+    def geodesic(self, params: Tree, v: Tree) -> Geodesic:
         """The geodesic from `params` along the horizontal part of `v`: `.at(t)`, `.exit_time`, `.ok`."""
         return self._point(params, "space.geodesic(params, v)").geodesic(v)
 
-    def exp(self, params: Any, v: Any) -> Any:
+    def exp(self, params: Tree, v: Tree) -> Tree:
         """The end of the geodesic, of the quotient; raises `DomainError` when it leaves the domain before.
 
         Under jit, where nothing can be raised, ask `geodesic` for `.ok`.
@@ -215,7 +216,7 @@ class QuotientSpace(Result):
             )
         return self.network.tree(path.path.end, params)
 
-    def _point(self, params: Any, call: str, *, warn: bool = True) -> Point:
+    def _point(self, params: Tree, call: str, *, warn: bool = True) -> Point:
         given, known = self._last.recalled(self._checked(params, "params", call))
         if known is None:
             arrays = self._arrays(params, call)
@@ -229,7 +230,7 @@ class QuotientSpace(Result):
             self._warn_unless(leading.found.reached, call)
         return Point(arrays, data, self)
 
-    def _warn_unless(self, attained: Any, call: str) -> None:
+    def _warn_unless(self, attained: object, call: str) -> None:
         """Say that a canonical representative is missing; under jit nothing can be said."""
         if not isinstance(attained, Tracer) and not attained:
             warnings.warn(
@@ -243,7 +244,7 @@ class QuotientSpace(Result):
 
     # --- the group
 
-    def field(self, params: Any, xi: Mapping[str, Any]) -> Any:
+    def field(self, params: Tree, xi: Mapping[str, AnyArray]) -> Tree:
         """The velocity of `params` along algebra elements, one per family name (shapes as group elements)."""
         call = "space.field(params, xi)"
         arrays = self._arrays(params, call, solved=False)
@@ -254,7 +255,7 @@ class QuotientSpace(Result):
                     total[name] = total[name] + value
         return self.network.tree(total)
 
-    def act(self, params: Any, g: Mapping[str, Any]) -> Any:
+    def act(self, params: Tree, g: Mapping[str, AnyArray]) -> Tree:
         """The parameters moved by group elements, one per family name; families act in their order.
 
         Numbers that are no element are refused, up to rounding; what is traced cannot be looked at.
@@ -317,7 +318,7 @@ class QuotientSpace(Result):
     def _gauge(self) -> Gauge:
         return gauge(self.families, unique=False)
 
-    def canonical(self, params: Any) -> Representative:
+    def canonical(self, params: Tree) -> Representative:
         """The balanced representative: shifts removed, then the least norm on the orbit.
 
         Where the orbit only comes near its least norm (a factor of lower rank than its partner, a scaling without a
@@ -334,14 +335,14 @@ class QuotientSpace(Result):
     def _between(self) -> Between | BetweenAbsorbed:
         return between(self._metric)
 
-    def align(self, params: Any, reference: Any) -> Any:
+    def align(self, params: Tree, reference: Tree) -> Tree:
         """The representative of `params` that is closest to `reference`, over the continuous and the discrete group."""
         found = self.alignment(params, reference)
         self._warn_unless(found.attained, "space.align(params, reference)")
         return found.params
 
     @one_thread
-    def alignment(self, params: Any, reference: Any, *, starts: int = 8) -> Alignment:
+    def alignment(self, params: Tree, reference: Tree, *, starts: int = 8) -> Alignment:
         """`align`, with the element found, the distance that is left, and a bound below which no element goes."""
         call = "space.align(params, reference)"
         arrays, goal = self._arrays(params, call), self._arrays(reference, call, "reference")
@@ -351,7 +352,7 @@ class QuotientSpace(Result):
 
     @one_thread
     def logarithm(
-        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
+        self, params: Tree, other: Tree, *, budget: float = 60.0, progress: Callable[[str], object] | None = None
     ) -> Log:
         """The horizontal vector that leads from `params` into the orbit of `other`, as a record with `.ok`.
 
@@ -363,7 +364,7 @@ class QuotientSpace(Result):
         return self._logarithm(call, params, other, budget, progress)
 
     def _logarithm(
-        self, call: str, params: Any, other: Any, budget: float, progress: Callable[[str], Any] | None
+        self, call: str, params: Tree, other: Tree, budget: float, progress: Callable[[str], object] | None
     ) -> Log:
         if not budget > 0:
             raise GeometryError(f"`{call}`: budget is in seconds and must be positive, got {budget!r}.")
@@ -372,8 +373,8 @@ class QuotientSpace(Result):
         return found._replace(vector=self.network.tree(found.vector))
 
     def log(
-        self, params: Any, other: Any, *, budget: float = 60.0, progress: Callable[[str], Any] | None = None
-    ) -> Any:
+        self, params: Tree, other: Tree, *, budget: float = 60.0, progress: Callable[[str], object] | None = None
+    ) -> Tree:
         """The horizontal vector whose geodesic leads from `params` into the orbit of `other`.
 
         Raises `ConvergenceError` when none is found within `budget` seconds; under jit, where nothing can be raised,
@@ -388,12 +389,12 @@ class QuotientSpace(Result):
     @one_thread
     def distance(
         self,
-        params: Any,
-        other: Any,
+        params: Tree,
+        other: Tree,
         *,
         method: Literal["bracket", "geodesic"] = "bracket",
         budget: float = 60.0,
-        progress: Callable[[str], Any] | None = None,
+        progress: Callable[[str], object] | None = None,
     ) -> Distance:
         """What is known of the distance of two orbits: `lower <= distance <= upper`, and what that rests on.
 
@@ -403,7 +404,7 @@ class QuotientSpace(Result):
         return self._distance("space.distance(params, other)", params, other, method, budget, progress)
 
     def _distance(
-        self, call: str, params: Any, other: Any, method: str, budget: float, progress: Callable[[str], Any] | None
+        self, call: str, params: Tree, other: Tree, method: str, budget: float, progress: Callable[[str], object] | None
     ) -> Distance:
         self._needs_invariance(call)
         if method not in ("bracket", "geodesic"):
@@ -422,12 +423,12 @@ class QuotientSpace(Result):
     @one_thread
     def dist(
         self,
-        params: Any,
-        other: Any,
+        params: Tree,
+        other: Tree,
         *,
         method: Literal["bracket", "geodesic"] | None = None,
         budget: float = 60.0,
-        progress: Callable[[str], Any] | None = None,
+        progress: Callable[[str], object] | None = None,
     ) -> jax.Array:
         """The distance of two orbits, as one number: the `value` of `distance`.
 
@@ -449,25 +450,25 @@ class QuotientSpace(Result):
 
     # --- conserved quantities
 
-    def conserved(self, params: Any) -> dict[str, jax.Array]:
+    def conserved(self, params: Tree) -> dict[str, jax.Array]:
         """The Noether charges by family: constant along the gradient flow of every invariant loss.
 
         `W1 W1^T - W2^T W2` for GL, `|row|^2 - |column|^2` for scalings, sums for shifts; nothing for rotations.
         """
         return charges(self.families, self._arrays(params, "space.conserved(params)", solved=False))
 
-    def charge_formulas(self) -> dict[str, Any]:
+    def charge_formulas(self) -> dict[str, AnyArray]:
         """The general entry of every charge, as SymPy expressions."""
         return formulas(self.families)
 
-    def charge_drift(self, params: Any, update: Any) -> dict[str, Drift]:
+    def charge_drift(self, params: Tree, update: Tree) -> dict[str, Drift]:
         """What a finite step `params + update` adds to the charges: first and second order; there is no third."""
         call = "space.charge_drift(params, update)"
         return drift(self.families, self._arrays(params, call, solved=False), self._vectors(update, "update", call))
 
     # --- curvature
 
-    def curvature(self, params: Any, x: Any, y: Any, z: Any) -> Any:
+    def curvature(self, params: Tree, x: Tree, y: Tree, z: Tree) -> Tree:
         """`R(x, y) z` of the quotient, by O'Neill's formula (and Gauss's, for canonical representatives)."""
         call = "space.curvature(params, x, y, z)"
         self._needs_invariance(call)
@@ -475,7 +476,7 @@ class QuotientSpace(Result):
         vectors = [self._vectors(v, n, call) for v, n in ((x, "x"), (y, "y"), (z, "z"))]
         return self.network.tree(self._metric.curvature(point.data, point.arrays, *vectors))
 
-    def sectional_curvature(self, params: Any, x: Any, y: Any) -> jax.Array:
+    def sectional_curvature(self, params: Tree, x: Tree, y: Tree) -> jax.Array:
         """The curvature of the plane that `x` and `y` span in the quotient; zero where they span none."""
         call = "space.sectional_curvature(params, x, y)"
         self._needs_invariance(call)
@@ -496,26 +497,26 @@ class QuotientSpace(Result):
     # --- geomstats
 
     @functools.cached_property
-    def _geomstats(self) -> Any:
+    def _geomstats(self) -> Tree:
         from quotax.geometry.geomstats.objects import build
 
         return build(self)
 
     @property
-    def bundle(self) -> Any:
+    def bundle(self) -> Tree:
         """The geomstats `FiberBundle` over flat parameter vectors (`ravel`)."""
         return self._geomstats.fiber_bundle
 
     @property
-    def metric(self) -> Any:
+    def metric(self) -> Tree:
         """The geomstats `QuotientMetric` of the base."""
         return self._geomstats.quotient.metric
 
-    def ravel(self, tree: Any) -> jax.Array:
+    def ravel(self, tree: Tree) -> jax.Array:
         """A pytree as the flat vector that geomstats sees."""
         return ravel(self._vectors(tree, "tree", "space.ravel(tree)"), self.network.shapes)
 
-    def unravel(self, vector: Any) -> Any:
+    def unravel(self, vector: Tree) -> Tree:
         """A flat vector as a pytree."""
         return self.network.tree(unravel(self.network.shapes, vector, self.network.shapes))
 
@@ -525,17 +526,17 @@ class QuotientSpace(Result):
         checked = self._checked(params, label, call, finite=True)
         return self._taken_apart(solvable(checked, label, call) if solved else checked)
 
-    def _vectors(self, v: Any, label: str, call: str) -> Named:
+    def _vectors(self, v: Tree, label: str, call: str) -> Named:
         return self._taken_apart(self._checked(v, label, call))
 
-    def _taken_apart(self, checked: Mapping[str, Any]) -> Named:
+    def _taken_apart(self, checked: Mapping[str, AnyArray]) -> Named:
         """As every room below sees them: fused arrays by their parts."""
         return self.network.taken_apart({name: jnp.asarray(array) for name, array in checked.items()})
 
-    def _checked(self, tree: Any, label: str, call: str, *, finite: bool = False) -> dict[str, Any]:
+    def _checked(self, tree: Tree, label: str, call: str, *, finite: bool = False) -> dict[str, AnyArray]:
         return checked_tree(self.network, tree, label, call, finite)
 
-    def _presented(self) -> Iterator[tuple[str, Any]]:
+    def _presented(self) -> Iterator[tuple[str, object]]:
         families = {family.name: str(family.group) for family in self.families}
         yield from (("network", repr(self.network)), ("parameters", self.network.num_parameters), ("dim", self.dim))
         yield from (("fiber_dim", self.fiber_dim), ("metric", self.metric_name), ("families", families))
@@ -554,15 +555,15 @@ class QuotientSpace(Result):
 class Representative(Result):
     """A canonical representative: `space.act(params, element)` is it; `attained` says whether the least norm is."""
 
-    params: Any
+    params: Tree
     element: dict[str, jax.Array]
     attained: jax.Array
 
 
-def _slope(alive: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+def _slope(alive: Callable[[], Callable[..., Tree]]) -> Callable[..., Tree]:
     """The derivatives of a loss, as a program that holds it once and does not keep it alive."""
 
-    def value(params: Any, *data: Any) -> jax.Array:
+    def value(params: Tree, *data: Tree) -> jax.Array:
         found = jnp.asarray(alive()(params, *data))
         if found.shape or not jnp.issubdtype(found.dtype, jnp.floating):
             raise GeometryError(

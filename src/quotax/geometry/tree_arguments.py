@@ -14,9 +14,10 @@ from quotax.errors import GeometryError, ParameterError
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.quotient import SizedModel
 from quotax.programs.processes import share_no_programs_of
+from quotax.trees import AnyArray, Tree
 
 
-def checked_tree(network: SizedModel, tree: Any, label: str, call: str, finite: bool) -> dict[str, Any]:
+def checked_tree(network: SizedModel, tree: Tree, label: str, call: str, finite: bool) -> dict[str, AnyArray]:
     """The arrays of a tree by name, refused in the words of the call; `label` is what the call names them."""
     try:
         arrays = network.check_params(tree, call=call, finite=finite)
@@ -44,7 +45,7 @@ def solvable(arrays: Mapping[str, Any], label: str, call: str) -> Mapping[str, A
 
 
 def elements_by_family(
-    families: Sequence[Family], elements: Mapping[str, Any], label: str, call: str, *, members: bool = False
+    families: Sequence[Family], elements: Mapping[str, AnyArray], label: str, call: str, *, members: bool = False
 ) -> list[tuple[Family, jax.Array]]:
     """The families that are named, in their order, each with its element; of its algebra, or `members` of the group."""
     if not isinstance(elements, Mapping):

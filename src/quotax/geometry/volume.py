@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.projection import determinant
 from quotax.geometry.projection.determinant import LogVolume
 from quotax.geometry.quotient import Based
+from quotax.trees import Tree
 
 
 class Volumes(NamedTuple):
@@ -78,7 +79,7 @@ def _whitened(point: Based, metric: Metric, resolution: float, families: tuple[F
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _gram(part: Component, metric: Metric, data: Any, arrays: Named) -> jax.Array:
+def _gram(part: Component, metric: Metric, data: Tree, arrays: Named) -> jax.Array:
     def column(c: jax.Array) -> jax.Array:
         moved = {name: jnp.zeros_like(array) for name, array in arrays.items()} | part.field(arrays, c)
         return part.flat(part.covelocity(arrays, metric.flat(data, arrays, moved)))

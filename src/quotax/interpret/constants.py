@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 
 @lru_cache(maxsize=4096, typed=True)  # float32 0.1 and its float64 equal compare equal
-def simplest_rational(value: Any) -> Fraction:
+def simplest_rational(value: float | np.floating) -> Fraction:
     """The fraction of least denominator that rounds to this floating-point number (in its own precision).
 
     A finite float stands for the reals between the midpoints to its two neighbours. The simplest fraction strictly

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Primitive
+
+from quotax.programs.jaxprs import Settings
+
+AnyValue: TypeAlias = Any
+"""An array of numbers in whatever way a domain has them; the rules of one domain say how that has its own."""
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge
+}  # fmt: skip
+"""What the primitives that compare mean, of whatever Python compares."""
 
 
 class Unreadable(Exception):
@@ -50,37 +64,52 @@ class ArrayDomain(Domain, Protocol):
     Every method takes constants (NumPy arrays) beside the domain's own values.
     """
 
-    def concrete(self, value: Any) -> np.ndarray | None:
+    def concrete(self, value: AnyValue) -> np.ndarray | None:
         """The value as a NumPy array when all its entries are constants, otherwise None."""
         ...
 
-    def take(self, pool: Sequence[Any], index: np.ndarray) -> Any:
+    def take(self, pool: Sequence[AnyValue], index: np.ndarray) -> AnyValue:
         """The array shaped like `index` with entries from the pool's arrays, flattened and laid end to end."""
         ...
 
-    def combine(self, operation: str, left: Any, right: Any) -> Any:
+    def combine(self, operation: str, left: AnyValue, right: AnyValue) -> AnyValue:
         """Entrywise `add`, `sub`, `mul`, `max`, `min`, `and`, `or` or `xor`, broadcasting as NumPy does."""
         ...
 
-    def fold(self, operation: str, value: Any) -> Any:
+    def fold(self, operation: str, value: AnyValue) -> AnyValue:
         """Reduce the last axis by `add`, `mul`, `max`, `min`, `and`, `or` or `xor`."""
         ...
 
-    def matmul(self, left: Any, right: Any) -> Any:
+    def matmul(self, left: AnyValue, right: AnyValue) -> AnyValue:
         """Batched product of shapes `(b, m, k)` and `(b, k, n)`."""
         ...
 
 
+class SampledDomain(ArrayDomain, Protocol):
+    """A domain whose values are batches of samples, which may differ in positions."""
+
+    def places(self, value: AnyValue) -> np.ndarray:
+        """The positions that a value holds, sample by sample."""
+        ...
+
+    def take_each(self, pool: Sequence[AnyValue], index: np.ndarray) -> AnyValue:
+        """As `take`, with an index for each sample."""
+        ...
+
+
+In = TypeVar("In", bound=Domain, covariant=True)
+
+
 @dataclass(frozen=True)
-class Eqn:
+class Eqn(Generic[In]):
     """One equation of a jaxpr as a rule sees it: `run` evaluates a nested jaxpr in the same domain."""
 
-    primitive: Any
-    params: Mapping[str, Any]
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    domain: Any
-    run: Callable[[Any, Sequence[Any]], list[Any]]
+    primitive: Primitive
+    params: Settings
+    inputs: tuple[ShapedArray, ...]
+    outputs: tuple[ShapedArray, ...]
+    domain: In
+    run: Callable[[ClosedJaxpr, Sequence[AnyValue]], list[AnyValue]]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,16 +117,16 @@ class Eqn:
         return tuple(self.outputs[0].shape)
 
 
-Rule = Callable[[Eqn, list[Any]], list[Any]]
+Rule = Callable[[Eqn[In], list[AnyValue]], list[AnyValue]]
 """Values of an equation's inputs to values of its outputs."""
 
 
-def is_known(value: Any) -> bool:
+def is_known(value: AnyValue) -> bool:
     """Whether a value is a constant: a NumPy array of numbers, the same in every domain."""
     return isinstance(value, np.ndarray) and value.dtype != object
 
 
-def concrete(domain: Any, value: Any) -> np.ndarray | None:
+def concrete(domain: Domain, value: AnyValue) -> np.ndarray | None:
     """`value` as a NumPy array if it is constant in this domain, otherwise None."""
     if is_known(value):
         return value

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from quotax.artifacts import Trace
 from quotax.errors import ArchitectureError, UnsupportedPrimitiveError
-from quotax.interpret.domain import RANDOM, Eqn, Rule, Unreadable, is_known
+from quotax.interpret.domain import RANDOM, AnyValue, Domain, Eqn, Rule, Unreadable, is_known
 from quotax.interpret.primitives import TABLE
 from quotax.interpret.shared.folding import fold
 from quotax.interpret.tracing.provenance import place
-from quotax.programs.jaxprs import CALLS, is_key
+from quotax.programs.jaxprs import CALLS, Atom, is_key, shaped
 
 _FACTORISATIONS = (
     *("svd", "eig", "lu", "qr", "cholesky", "schur", "hessenberg", "householder"),
@@ -36,7 +35,7 @@ _ADVICE = {
 }
 
 
-def evaluate(program: Trace | ClosedJaxpr, domain: Any, arguments: Sequence[Any]) -> list[Any]:
+def evaluate(program: Trace | ClosedJaxpr, domain: Domain, arguments: Sequence[AnyValue]) -> list[AnyValue]:
     """The outputs of a trace (or closed jaxpr) when its inputs are these values of `domain`.
 
     Arguments are in the jaxpr's order: for a trace, parameters and then inputs. NumPy arrays are constants, and what
@@ -50,11 +49,11 @@ def evaluate(program: Trace | ClosedJaxpr, domain: Any, arguments: Sequence[Any]
         return _run(closed, domain, arguments, "a place that JAX did not record")
 
 
-def _run(closed: Any, domain: Any, arguments: Sequence[Any], origin: str) -> list[Any]:
+def _run(closed: ClosedJaxpr, domain: Domain, arguments: Sequence[AnyValue], origin: str) -> list[AnyValue]:
     jaxpr = closed.jaxpr
-    values: dict[Any, Any] = {}
+    values: dict[Var, AnyValue] = {}
 
-    def read(atom: Any) -> Any:
+    def read(atom: Atom) -> AnyValue:
         return np.asarray(atom.val) if isinstance(atom, Literal) else values[atom]
 
     values.update(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
@@ -65,11 +64,11 @@ def _run(closed: Any, domain: Any, arguments: Sequence[Any], origin: str) -> lis
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: AnyValue) -> AnyValue:
     return np.asarray(value) if isinstance(value, (jax.Array, int, float, bool)) and not is_key(value) else value
 
 
-def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list[Any]:
+def _step(equation: JaxprEqn, domain: Domain, arguments: list[AnyValue], origin: str) -> list[AnyValue]:
     primitive = equation.primitive
     name = primitive.name
     if equation.outvars and name not in CALLS and all(is_known(a) or is_key(a) for a in arguments):
@@ -83,8 +82,8 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
     eqn = Eqn(
         primitive,
         equation.params,
-        tuple(atom.aval for atom in equation.invars),
-        tuple(atom.aval for atom in equation.outvars),
+        tuple(shaped(atom) for atom in equation.invars),
+        tuple(shaped(atom) for atom in equation.outvars),
         domain,
         lambda closed, args: _run(closed, domain, args, place(equation) or origin),
     )
@@ -94,14 +93,14 @@ def _step(equation: Any, domain: Any, arguments: list[Any], origin: str) -> list
         raise _refusal(name, domain, place(equation) or origin, error) from error
 
 
-def _rule(name: str, domain: Any) -> Rule | None:
+def _rule(name: str, domain: Domain) -> Rule | None:
     row = TABLE.get(name)
     if row is None:
         return None
     return next((rule for rule in map(row.entry, domain.columns) if rule is not None), None)
 
 
-def _refusal(name: str, domain: Any, where: str, error: Unreadable | None) -> UnsupportedPrimitiveError:
+def _refusal(name: str, domain: Domain, where: str, error: Unreadable | None) -> UnsupportedPrimitiveError:
     if error is not None:
         why, advice = f"here {error}", error.advice
     else:

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax.numpy as jnp
 
 from quotax.elementwise import FUNCTIONS, Elementwise
-from quotax.interpret.domain import Eqn, Rule, Unreadable
+from quotax.interpret.domain import AnyValue, ArrayDomain, Domain, Eqn, Rule, Unreadable
 from quotax.interpret.jets import formulas, orders
 from quotax.interpret.jets import rules as jets_rules
+from quotax.interpret.jets.domain import JetDomain
 from quotax.interpret.laws.rules import algebraic, choices, loops, pointwise, positions, reindexing, summation, truths
 from quotax.interpret.laws.writing import Rule as Law
 from quotax.interpret.shared import control, matrix_products, movement, reductions
 from quotax.interpret.shared.movement import identity
 from quotax.interpret.shared.movement import movement as moves
 from quotax.interpret.symbolic import rules, scalars, truth
+from quotax.interpret.symbolic.domain import SymbolicDomain
 from quotax.interpret.symbolic.rules import entrywise
 from quotax.kernel.sheet import Extreme
 from quotax.programs.jaxprs import CALLS, IDENTITIES
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,10 @@ class Row:
     """
 
     primitive: str
-    every: Rule | None = None
-    array: Rule | None = None
-    symbolic: Rule | None = None
-    jets: Rule | None = None
+    every: Rule[Domain] | None = None
+    array: Rule[ArrayDomain] | None = None
+    symbolic: Rule[SymbolicDomain] | None = None
+    jets: Rule[JetDomain] | None = None
     laws: Law | None = None
 
     def entry(self, column: str) -> Rule | None:
@@ -64,8 +66,8 @@ def _check_overflow(eqn: Eqn) -> None:
         raise Unreadable(f"values in {dtype} may overflow", "compute with signed integers of 32 bits, or with floats")
 
 
-def _combine(operation: str) -> Rule:
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+def _combine(operation: str) -> Rule[ArrayDomain]:
+    def rule(eqn: Eqn[ArrayDomain], args: list[AnyValue]) -> list[AnyValue]:
         if operation in _OVERFLOWING:
             _check_overflow(eqn)
         return [eqn.domain.combine(operation, *args)]
@@ -73,7 +75,7 @@ def _combine(operation: str) -> Rule:
     return rule
 
 
-def _rewritten(function: Callable[..., Any]) -> Rule:
+def _rewritten(function: Callable[..., AnyArray]) -> Rule[Domain]:
     return control.rewritten(lambda params, *operands: function(*operands))
 
 

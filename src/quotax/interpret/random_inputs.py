@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from quotax.artifacts import ArraySpec
+from quotax.trees import AnyArray
 
 
 def random_input(
-    spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], Any],
+    spec: ArraySpec, sizes: Mapping[str, int], rng: np.random.Generator, real: Callable[[tuple[int, ...]], AnyArray],
     shown: float = 0.5,
-) -> Any:  # fmt: skip
+) -> AnyArray:  # fmt: skip
     """Tokens below their bound, or a mask of zeros and ones, of which `shown` are ones; what is neither, `real` draws.
 
     Residues have no sign: of numbers that `real` draws, the magnitudes are positive.

@@ -17,19 +17,21 @@ are rewritten by the same rules. What no output depends on is not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.typing import DTypeLike
 
 from quotax.artifacts import Trace
 from quotax.interpret.tracing.provenance import written_at
 from quotax.programs.hosted import MOVES
-from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, equations, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, Atom, Setting, Settings, as_closed, equations, live, shaped
+from quotax.trees import AnyArray
 
 _IDENTITIES = {
     *IDENTITIES, "reduce_precision", "copy_p", "device_put", "sharding_constraint", "layout_constraint", "reshard"
@@ -55,7 +57,7 @@ _IGNORED = ("precision", "accuracy")
 """Settings that say how exactly to compute; some are refused in float64."""
 
 
-def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[..., list[Any]]:
+def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[..., list[AnyArray]]:
     """The function that a jaxpr computes on real numbers: arrays in the jaxpr's order to the list of its outputs.
 
     It is made of JAX operations, so `jax.jit`, `jax.vmap`, `jax.jvp` and `jax.make_jaxpr` apply, also at sizes that are
@@ -75,7 +77,7 @@ def real_function(program: ClosedJaxpr | Trace, bits: int = DIGITS) -> Callable[
     """
     closed = program.jaxpr if isinstance(program, Trace) else program
 
-    def run(*arrays: Any) -> list[Any]:
+    def run(*arrays: AnyArray) -> list[AnyArray]:
         if jnp.result_type(float) != np.float64:
             raise ValueError("`real_function(jaxpr)` computes in float64: call it under `jax.enable_x64(True)`.")
         return _Reading(bits).run(closed.jaxpr, closed.consts, arrays)
@@ -89,11 +91,11 @@ def casts_removed(program: ClosedJaxpr | Jaxpr | Trace) -> int:
     return sum(map(_rounds, equations(closed)))
 
 
-def _rounds(equation: Any) -> bool:
+def _rounds(equation: JaxprEqn) -> bool:
     name = equation.primitive.name
     if name not in ("convert_element_type", "reduce_precision"):
         return False
-    before, after = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
+    before, after = shaped(equation.invars[0]).dtype, shaped(equation.outvars[0]).dtype
     if not (_is_float(before) and _is_float(after)):
         return False
     return name == "reduce_precision" or jnp.finfo(after).bits < jnp.finfo(before).bits
@@ -108,22 +110,22 @@ class _Reading:
 
     bits: int
 
-    def run(self, jaxpr: Any, consts: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        values: dict[Any, Any] = {}
+    def run(self, jaxpr: Jaxpr, consts: Sequence[AnyArray], arrays: Sequence[AnyArray]) -> list[AnyArray]:
+        values: dict[Var, AnyArray] = {}
 
-        def read(atom: Any) -> Any:
-            dtype = atom.aval.dtype
+        def read(atom: Atom) -> AnyArray:
+            dtype = shaped(atom).dtype
             return _as(atom.val, dtype) if isinstance(atom, Literal) else values[atom]
 
         for variables, given in ((jaxpr.constvars, consts), (jaxpr.invars, arrays)):
-            values.update((v, _as(x, v.aval.dtype)) for v, x in zip(variables, given, strict=True))
+            values.update((v, _as(x, shaped(v).dtype)) for v, x in zip(variables, given, strict=True))
         for equation in live(jaxpr):
             with written_at(equation):
                 outputs = self.step(equation, [read(atom) for atom in equation.invars])
-                values.update((v, _as(x, v.aval.dtype)) for v, x in zip(equation.outvars, outputs, strict=True))
+                values.update((v, _as(x, shaped(v).dtype)) for v, x in zip(equation.outvars, outputs, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def step(self, equation: Any, arguments: list[Any]) -> Sequence[Any]:
+    def step(self, equation: JaxprEqn, arguments: list[AnyArray]) -> Sequence[AnyArray]:
         """The outputs of one equation."""
         primitive, params = equation.primitive, equation.params
         name = primitive.name
@@ -138,7 +140,7 @@ class _Reading:
             return [_EXTREMES[name](*arguments)]
         if name.startswith(_BITS):
             settings = params
-            arguments = [_exactly(x, atom.aval.dtype) for x, atom in zip(arguments, equation.invars, strict=True)]
+            arguments = [_exactly(x, shaped(atom).dtype) for x, atom in zip(arguments, equation.invars, strict=True)]
         else:
             # A loop that runs until a tolerance is met might never meet it in fewer digits.
             settings = (_Reading(DIGITS) if name == "while" else self).widened(params)
@@ -149,7 +151,7 @@ class _Reading:
         outputs = [self.rounded(x, arguments) for x in outputs]
         return [self.told_apart(x, arguments[0]) for x in outputs] if name in _LEVEL else outputs
 
-    def rounded(self, value: Any, arguments: Sequence[Any]) -> Any:
+    def rounded(self, value: AnyArray, arguments: Sequence[AnyArray]) -> AnyArray:
         """A result in fewer digits; NaN where it left the range of floats, 0 where it is about to."""
         if not _is_float(value.dtype):
             return value
@@ -162,18 +164,18 @@ class _Reading:
         short = jnp.where(jnp.isinf(value) & ~given, jnp.nan, short)
         return jnp.where(jnp.abs(short) < TINY, 0.0, short)
 
-    def told_apart(self, value: Any, argument: Any) -> Any:
+    def told_apart(self, value: AnyArray, argument: AnyArray) -> AnyArray:
         """A value far out, in whose last digit another argument is seen: what is chosen among such is rounding."""
         if not _is_float(value.dtype):
             return value
         seen = jnp.sin(argument * 2.0 ** (self.bits + 4)) * 2.0**-self.bits
         return jnp.where((jnp.abs(argument) > FAR) & jnp.isfinite(argument), value * (1 + seen), value)
 
-    def widened(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def widened(self, params: Settings) -> dict[str, Setting]:
         """An equation's settings with float64 for every float, and rewritten bodies."""
         return {key: None if key in _IGNORED else self.setting(key, value) for key, value in params.items()}
 
-    def setting(self, key: str, value: Any) -> Any:
+    def setting(self, key: str, value: Setting) -> Setting:
         """One setting."""
         if isinstance(value, ClosedJaxpr):
             return self.body(value)
@@ -183,37 +185,40 @@ class _Reading:
             made = [self.setting(key, v) for v in value]
             return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
         if isinstance(value, np.dtype) or key.endswith(("dtype", "element_type")):
-            return value if value is None else _wide(value)
+            return value if value is None else _wide(cast(np.dtype, value))
         return False if key == "weak_type" else value
 
     def body(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A body of a loop, branch, solver or reduction, on wide types."""
-        arguments = [jax.ShapeDtypeStruct(v.aval.shape, _wide(v.aval.dtype)) for v in closed.jaxpr.invars]
+        arguments = [jax.ShapeDtypeStruct(shaped(v).shape, _wide(shaped(v).dtype)) for v in closed.jaxpr.invars]
         return jax.make_jaxpr(lambda *arrays: self.run(closed.jaxpr, closed.consts, arrays))(*arguments)
 
 
 # --- derivatives
 
 
+Pair: TypeAlias = tuple[AnyArray, AnyArray]
+
+
 @jax.custom_jvp
-def _larger(x: Any, y: Any) -> Any:
+def _larger(x: AnyArray, y: AnyArray) -> AnyArray:
     """The derivative of a maximum is one argument's: JAX's shares it out among equals, which hides what it is."""
     return jax.lax.max(x, y)
 
 
 @_larger.defjvp
-def _slope_of_larger(point: tuple[Any, Any], change: tuple[Any, Any]) -> tuple[Any, Any]:
+def _slope_of_larger(point: Pair, change: Pair) -> Pair:
     return _larger(*point), jnp.where(point[0] > point[1], *change)
 
 
 @jax.custom_jvp
-def _smaller(x: Any, y: Any) -> Any:
+def _smaller(x: AnyArray, y: AnyArray) -> AnyArray:
     """The same of a minimum."""
     return jax.lax.min(x, y)
 
 
 @_smaller.defjvp
-def _slope_of_smaller(point: tuple[Any, Any], change: tuple[Any, Any]) -> tuple[Any, Any]:
+def _slope_of_smaller(point: Pair, change: Pair) -> Pair:
     return _smaller(*point), jnp.where(point[0] < point[1], *change)
 
 
@@ -223,23 +228,23 @@ _EXTREMES = {"max": _larger, "min": _smaller}
 # --- types
 
 
-def _is_float(dtype: Any) -> bool:
+def _is_float(dtype: DTypeLike) -> bool:
     return jnp.issubdtype(dtype, jnp.floating)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: np.dtype) -> np.dtype:
     """The type that stands for this one: float64 for floats, complex128 for complex numbers, else the same."""
     if _is_float(dtype):
         return np.dtype(np.float64)
     return np.dtype(np.complex128) if jnp.issubdtype(dtype, jnp.complexfloating) else dtype
 
 
-def _as(value: Any, dtype: Any) -> Any:
+def _as(value: AnyArray, dtype: np.dtype) -> AnyArray:
     """A value of the wide type that stands for `dtype`; keys of random numbers as they are."""
     return value if jnp.issubdtype(dtype, jax.dtypes.extended) else _exactly(value, _wide(dtype))
 
 
-def _exactly(value: Any, dtype: Any) -> Any:
+def _exactly(value: AnyArray, dtype: DTypeLike) -> AnyArray:
     """A value of this type, and not weakly so: a branch and its twin must agree on that too."""
     if jnp.issubdtype(dtype, jax.dtypes.extended):
         return value

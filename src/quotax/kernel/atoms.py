@@ -6,10 +6,10 @@ Whoever asks what an atom is matches on its class; where every class has to be t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, TypedDict, Unpack, final
 
 import numpy as np
 import sympy as sp
@@ -17,13 +17,16 @@ import sympy as sp
 from quotax.kernel.indices import Free, Index
 from quotax.kernel.sizes import ZERO, Size
 
+Exact = int | Fraction
+"""A power, or a coefficient."""
+
 
 class Factor(NamedTuple):
     """A power of one entry of an atom."""
 
     atom: int
     at: tuple[Index, ...]
-    power: Any
+    power: Exact
 
 
 Term = tuple[Factor, ...]
@@ -223,7 +226,7 @@ class Reduction:
     """A function of all entries along `touched` indices (places (1, k)), with new slots behind the others."""
 
     name: str
-    settings: Any
+    settings: Hashable
     law: Extreme
     touched: tuple[Free, ...]
     new: tuple[Size, ...]
@@ -269,19 +272,27 @@ class Atom:
     rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...] = ()
 
 
+class Facts(TypedDict, total=False):
+    """What is known of an atom: see `Atom`."""
+
+    sign: str
+    moved: bool
+    rows: tuple[tuple[tuple[int, ...], tuple[int, ...], bool], ...]
+
+
 class Atoms:
     """A supply of atoms: one for each way to make one."""
 
-    def __init__(self, made: Iterable[Atom] = (), known: Mapping[Any, Atom] | None = None) -> None:
+    def __init__(self, made: Iterable[Atom] = (), known: Mapping[Hashable, Atom] | None = None) -> None:
         """Empty, or with what another supply has made."""
         self.made: list[Atom] = list(made)
-        self._known: dict[Any, Atom] = dict(known or {})
+        self._known: dict[Hashable, Atom] = dict(known or {})
 
     def fork(self) -> Atoms:
         """A supply that starts with all that this one has made."""
         return Atoms(self.made, self._known)
 
-    def make(self, key: Any, what: What, name: str, slots: Sequence[Size], **facts: Any) -> Atom:
+    def make(self, key: Hashable, what: What, name: str, slots: Sequence[Size], **facts: Unpack[Facts]) -> Atom:
         """The atom made in this way, made once."""
         found = self._known.get(key)
         if found is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
@@ -20,12 +19,13 @@ from quotax.kernel.proof import Proof, Step
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size, read
 from quotax.kernel.transformation import Effect, Law, exponential, log_magnitude, magnitude
+from quotax.presenting import Json
 
 Claim = Callable[[Algebra], Mapping[str, Poly]]
 """What the action makes of the parameters, in the atoms of this algebra."""
 
 
-def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], prove: Prover) -> bool:
+def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Json], prove: Prover) -> bool:
     """Whether these steps prove the claim. `Refused` says which of them does not hold, or cannot be read here.
 
     Steps may come from a file, or have been found for another model: what has no meaning on this sheet proves nothing.
@@ -33,7 +33,7 @@ def replay(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], p
     return replayed(sheet, element, claim, steps, prove).settled()
 
 
-def replayed(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any], prove: Prover) -> Proof:
+def replayed(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Json], prove: Prover) -> Proof:
     """The claim after these steps, settled or not."""
     proof = Proof(sheet, element, prove)
     proof.claim(claim(proof.algebra))
@@ -49,7 +49,7 @@ def replayed(sheet: Sheet, element: Element, claim: Claim, steps: Sequence[Any],
 _MEANINGLESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def encode(proof: Proof, steps: Sequence[Step]) -> list[dict[str, Any]]:
+def encode(proof: Proof, steps: Sequence[Step]) -> list[dict[str, Json]]:
     """Steps as JSON values."""
     writer = _Encoder(proof)
     return [writer.step(step) for step in steps]
@@ -62,8 +62,8 @@ class _Encoder:
         self.atoms = proof.algebra.atoms
         self.common = proof.common
 
-    def step(self, step: Step) -> dict[str, Any]:
-        out: dict[str, Any] = {"rule": step.rule, "atom": step.atom}
+    def step(self, step: Step) -> dict[str, Json]:
+        out: dict[str, Json] = {"rule": step.rule, "atom": step.atom}
         if step.image:
             out["image"] = [self.poly(p) for p in step.image]
         if step.laws:
@@ -75,7 +75,7 @@ class _Encoder:
             out["words"] = step.words
         return out
 
-    def law(self, law: Law) -> dict[str, Any]:
+    def law(self, law: Law) -> dict[str, Json]:
         return {
             "coefficient": str(law.coefficient),
             "scale": self.factors(law.scale),
@@ -83,17 +83,17 @@ class _Encoder:
             "shift": self.poly(law.shift),
         }
 
-    def effect(self, effect: Effect) -> dict[str, Any]:
+    def effect(self, effect: Effect) -> dict[str, Json]:
         numbers = {k: str(getattr(effect, k)) for k in ("power", "rate", "logs", "shift", "centre")}
         return {**numbers, "absolute": effect.absolute, "words": effect.words}
 
-    def poly(self, poly: Poly) -> list[Any]:
+    def poly(self, poly: Poly) -> list[Json]:
         return [[str(c), self.factors(term)] for term, c in poly.items()]
 
-    def factors(self, factors: Sequence[Factor]) -> list[Any]:
+    def factors(self, factors: Sequence[Factor]) -> list[Json]:
         return [[self.atom(a), [self.index(i) for i in at], str(p)] for a, at, p in factors]
 
-    def atom(self, number: int) -> Any:
+    def atom(self, number: int) -> Json:
         if number < self.common:
             return number
         atom = self.atoms[number]
@@ -117,7 +117,7 @@ class _Encoder:
             case _:
                 raise Refused(f"{atom.name} cannot be written down")
 
-    def index(self, index: Index) -> list[Any]:
+    def index(self, index: Index) -> list[Json]:
         if isinstance(index, Free):
             return ["free", list(index.place), str(index.extent)]
         if isinstance(index, Bound):
@@ -137,7 +137,7 @@ class _Decoder:
         self.algebra = proof.algebra
         self.common = proof.common
 
-    def step(self, data: Mapping[str, Any]) -> Step:
+    def step(self, data: Mapping[str, Json]) -> Step:
         effects = [None if e is None else self.effect(e) for e in data.get("effects", (None, None))]
         return Step(
             data["rule"],
@@ -149,18 +149,18 @@ class _Decoder:
             data.get("words", ""),
         )
 
-    def law(self, data: Mapping[str, Any]) -> Law:
+    def law(self, data: Mapping[str, Json]) -> Law:
         matrices = tuple((self.index(i), self.factors(word), self.index(end)) for i, word, end in data["matrices"])
         return Law(Fraction(data["coefficient"]), self.factors(data["scale"]), matrices, self.poly(data["shift"]))
 
-    def effect(self, data: Mapping[str, Any]) -> Effect:
+    def effect(self, data: Mapping[str, Json]) -> Effect:
         numbers = {k: sp.Rational(data[k]) for k in ("power", "rate", "logs", "shift", "centre")}
         return Effect(**numbers, absolute=data["absolute"], words=data["words"])
 
-    def poly(self, data: Sequence[Any]) -> Poly:
+    def poly(self, data: Sequence[Json]) -> Poly:
         return {tuple(self.factors(term)): Fraction(c) for c, term in data}
 
-    def factors(self, data: Sequence[Any]) -> tuple[Factor, ...]:
+    def factors(self, data: Sequence[Json]) -> tuple[Factor, ...]:
         out = []
         for atom, at, power in data:
             exact = Fraction(power)
@@ -168,7 +168,7 @@ class _Decoder:
             out.append(Factor(self.atom(atom), tuple(self.index(i) for i in at), int(exact) if whole else exact))
         return tuple(out)
 
-    def atom(self, data: Any) -> int:
+    def atom(self, data: Json) -> int:
         if isinstance(data, int):
             if data >= self.common:
                 raise Refused("a step names an atom that only another proof has")
@@ -196,12 +196,12 @@ class _Decoder:
         ((term, _),) = found.items()
         return term[0].atom
 
-    def index(self, data: Sequence[Any]) -> Index:
+    def index(self, data: Sequence[Json]) -> Index:
         index = self._index(data)
         self.proof.within(index)
         return index
 
-    def _index(self, data: Sequence[Any]) -> Index:
+    def _index(self, data: Sequence[Json]) -> Index:
         kind = data[0]
         if kind == "free":
             return Free((data[1][0], data[1][1]), _size(data[2]))

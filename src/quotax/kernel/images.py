@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Exact
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Poly, Term, TooLarge, single, slot
+from quotax.kernel.polynomials import UNIT, Algebra, Atom, Factor, Key, Poly, Term, TooLarge, single, slot
 from quotax.kernel.rewriting import RULES
 from quotax.kernel.sheet import Sheet, named_sum
 from quotax.kernel.sizes import Size
@@ -40,7 +40,7 @@ class Images:
         """Atoms below this number are those of the sheet."""
         self.images: dict[int, Poly] = {}
         self.inlined: dict[int, Poly] = {}
-        self._moved: dict[Any, Poly] = {}
+        self._moved: dict[Key, Poly] = {}
         self._still: set[int] = set()
 
     def claim(self, images: Mapping[str, Poly]) -> None:
@@ -125,7 +125,7 @@ class Images:
         """Bound indices are free ones while factors are replaced one by one, and are summed at the end."""
         algebra = self.algebra
         summed = [Free((ix.OPENED, k), i.extent) for k, i in enumerate(algebra.bound_in(term))]
-        opened: dict[Any, Index] = dict(zip(algebra.bound_in(term), summed, strict=True))
+        opened: dict[Index, Index] = dict(zip(algebra.bound_in(term), summed, strict=True))
         kept: list[Factor] = []
         product: Poly = UNIT
         for number, at, power in term:
@@ -139,7 +139,7 @@ class Images:
             return algebra.multiply(algebra.normal(1, kept), product)
         return algebra.multiply(algebra.normal(1, kept), product, summed)
 
-    def _power(self, number: int, image: Poly, at: tuple[Index, ...], power: Any) -> Poly:
+    def _power(self, number: int, image: Poly, at: tuple[Index, ...], power: Exact) -> Poly:
         """A power of the image of an entry."""
         algebra = self.algebra
         if power == int(power) and 0 < power <= 6:
@@ -159,7 +159,7 @@ class Images:
             )
         return algebra.at(found, at)
 
-    def _monomial_power(self, number: int, image: Poly, power: Any) -> Poly | None:
+    def _monomial_power(self, number: int, image: Poly, power: Exact) -> Poly | None:
         """`(alpha T)^p = alpha^p T^p`, and a permutation passes a power.
 
         For a root, alpha has to be positive: an entry that may be negative is one to an even power, whose root is a

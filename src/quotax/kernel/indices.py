@@ -18,7 +18,7 @@ so `kind` is part of the value; who asks what an index is asks for its class.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quotax.kernel.sizes import ONE, ZERO, Size
 
@@ -54,8 +54,8 @@ class Fixed(NamedTuple):
 class Pair(NamedTuple):
     """A joint index: the position of `inner` within the block `outer`."""
 
-    outer: Any
-    inner: Any
+    outer: Index
+    inner: Index
     kind: str = "pair"
 
     @property
@@ -69,7 +69,7 @@ class Affine(NamedTuple):
 
     start: Size
     stride: int
-    of: Any
+    of: Index
     extent: Size
     kind: str = "affine"
 
@@ -153,7 +153,7 @@ def has(index: Index, kind: type) -> bool:
 _KINDS = {"free": 0, "bound": 1, "fixed": 2, "pair": 3, "affine": 4}
 
 
-def order(index: Index) -> Any:
+def order(index: Index) -> tuple[object, ...]:
     """A key by which all indices can be sorted."""
     if isinstance(index, Pair):
         return (3, order(index.outer), order(index.inner))

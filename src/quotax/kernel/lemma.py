@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -136,7 +135,7 @@ def lemma_image(
             raise Refused(f"{atom.name} depends on the order of what it reads")
         if any(touches(algebra, law, merged) for law in laws):
             raise Refused(f"what moves varies along what {atom.name} reads")
-    words: dict[Index, Any] = {}
+    words: dict[Index, tuple[Index, tuple[Factor, ...], Index]] = {}
     for law in laws:
         for index, word, end in law.matrices:
             if not permutes(algebra, word) or not leads(word, index, end):

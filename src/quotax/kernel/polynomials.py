@@ -13,12 +13,13 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
+import sympy as sp
 from sympy import integer_nthroot
 
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Atom, Atoms, Delta, Extent, Factor, Poly, Ramp, Rational, Term
+from quotax.kernel.atoms import Atom, Atoms, Delta, Exact, Extent, Factor, Poly, Ramp, Rational, Term
 from quotax.kernel.indices import Bound, Free, Index
 from quotax.kernel.sizes import Size
 from quotax.presenting.telling import in_time
@@ -26,6 +27,12 @@ from quotax.presenting.telling import in_time
 Rewritten = tuple[Fraction, list[Factor], tuple[Index, ...]]
 """Coefficient, factors, and the bound indices whose sums were carried out."""
 Rule = Callable[["Algebra", list[Factor]], "list[Rewritten] | None"]
+
+Key = frozenset[tuple[Term, Fraction]]
+"""A polynomial, hashable."""
+Place = tuple[int, float, tuple[tuple[object, ...], ...]]
+"""Where a factor stands among others."""
+I = TypeVar("I", bound=Index)
 
 TERMS = 4000
 """Polynomials with more terms than this are not written out."""
@@ -48,11 +55,11 @@ class Algebra:
     relations: tuple[Rule, ...] = ()
     lemmas: dict[str, None] = field(default_factory=dict)
     """Identities that were used, in words."""
-    _normal: dict[Any, Poly] = field(default_factory=dict)
+    _normal: dict[Term, Poly] = field(default_factory=dict)
 
     # --- small polynomials
 
-    def entry(self, atom: Atom, at: Sequence[Index], power: Any = 1) -> Poly:
+    def entry(self, atom: Atom, at: Sequence[Index], power: Exact = 1) -> Poly:
         """One entry of an atom."""
         return self.normal(1, [Factor(atom.number, tuple(at), power)])
 
@@ -73,7 +80,7 @@ class Algebra:
             out = self.add(out, self.normal(Fraction(coefficient), factors))
         return out
 
-    def root(self, value: Fraction, power: Any) -> Poly:
+    def root(self, value: Fraction, power: Exact) -> Poly:
         """A power of a positive rational, exactly: a number when it is rational, else a power of an atom."""
         power = Fraction(power)
         if power.denominator == 1:
@@ -93,7 +100,7 @@ class Algebra:
 
     # --- arithmetic
 
-    def add(self, left: Poly, right: Poly, scale: Any = 1) -> Poly:
+    def add(self, left: Poly, right: Poly, scale: Exact = 1) -> Poly:
         """`left + scale * right`."""
         out = dict(left)
         for term, coefficient in right.items():
@@ -128,7 +135,7 @@ class Algebra:
         shift: dict[Index, Index] = {i: Bound(start + k, i.extent) for k, i in enumerate(bound)}
         return renamed(factors, shift) if shift else factors
 
-    def sum_term(self, coefficient: Any, factors: list[Factor], summed: Sequence[Index]) -> Poly:
+    def sum_term(self, coefficient: Exact, factors: list[Factor], summed: Sequence[Index]) -> Poly:
         """The normal form of a term summed over these free indices."""
         if not summed:
             return self.normal(coefficient, factors)
@@ -148,11 +155,11 @@ class Algebra:
             out = self.add(out, self.sum_term(coefficient, list(term), summed))
         return out
 
-    def scale(self, poly: Poly, coefficient: Any) -> Poly:
+    def scale(self, poly: Poly, coefficient: Exact) -> Poly:
         """A multiple."""
         return {term: c * coefficient for term, c in poly.items()} if coefficient else {}
 
-    def substitute(self, poly: Poly, mapping: Mapping[Any, Index]) -> Poly:
+    def substitute(self, poly: Poly, mapping: Mapping[I, Index]) -> Poly:
         """`poly` with free indices replaced."""
         mapping = {a: b for a, b in mapping.items() if a != b}
         if not mapping:
@@ -202,7 +209,7 @@ class Algebra:
 
     # --- normal form
 
-    def normal(self, coefficient: Any, factors: Sequence[Factor]) -> Poly:
+    def normal(self, coefficient: Exact, factors: Sequence[Factor]) -> Poly:
         """The normal form of one term."""
         if not coefficient:
             return {}
@@ -266,7 +273,7 @@ class Algebra:
             return tuple(sorted(renamed(factors, naming), key=order_of))
         rank = _ranked({i: (i.extent,) for i in unknown})
         for _ in range(len(unknown) + 1):
-            seen: dict[Index, list[Any]] = {i: [] for i in unknown}
+            seen: dict[Index, list[tuple[object, ...]]] = {i: [] for i in unknown}
             for number, at, power in factors:
                 shown = tuple(_shown(i, rank) for i in at)
                 for slot_number, index in enumerate(at):
@@ -279,7 +286,7 @@ class Algebra:
             rank = fresh
         by_rank = sorted(unknown, key=lambda i: rank[i])
         classes = [list(group) for _, group in itertools.groupby(by_rank, key=lambda i: rank[i])]
-        best: tuple[Any, Term] | None = None
+        best: tuple[list[Place], Term] | None = None
         orders = itertools.product(*(itertools.permutations(group) for group in classes))
         for chosen in itertools.islice(orders, _ORDERS):
             naming = {i: Bound(k, i.extent) for k, i in enumerate(itertools.chain(*chosen))}
@@ -296,7 +303,7 @@ def slot(number: int, extent: Size) -> Free:
     return Free((0, number), extent)
 
 
-def renamed(factors: Iterable[Factor], mapping: Mapping[Any, Index]) -> list[Factor]:
+def renamed(factors: Iterable[Factor], mapping: Mapping[I, Index]) -> list[Factor]:
     """Factors with indices replaced."""
     return [Factor(a, tuple(ix.replaced(i, mapping) for i in at), p) for a, at, p in factors]
 
@@ -316,13 +323,13 @@ def single(poly: Poly) -> Factor | None:
     return term[0] if coefficient == 1 and len(term) == 1 and term[0].power == 1 else None
 
 
-def fraction(value: Any) -> Fraction:
+def fraction(value: sp.Rational) -> Fraction:
     """A SymPy rational as a fraction."""
     return Fraction(int(value.p), int(value.q))
 
 
-def key_of(poly: Poly) -> frozenset[Any]:
-    """A hashable form of a polynomial."""
+def key_of(poly: Poly) -> Key:
+    """A polynomial, hashable."""
     return frozenset(poly.items())
 
 
@@ -361,18 +368,18 @@ def _exact_root(value: Fraction, degree: int) -> Fraction | None:
     return Fraction(int(above), int(below)) if whole and also else None
 
 
-def order_of(factor: Factor) -> Any:
+def order_of(factor: Factor) -> Place:
     """What factors are sorted by: first the number of the atom."""
     number, at, power = factor
     return (number, float(power), tuple(map(ix.order, at)))
 
 
-def _ranked(colours: Mapping[Any, Any]) -> dict[Any, int]:
+def _ranked(colours: Mapping[Bound, object]) -> dict[Bound, int]:
     distinct = {c: k for k, c in enumerate(sorted(set(colours.values()), key=repr))}
     return {i: distinct[c] for i, c in colours.items()}
 
 
-def _shown(index: Index, rank: Mapping[Any, int]) -> Any:
+def _shown(index: Index, rank: Mapping[Bound, int]) -> object:
     if isinstance(index, ix.Pair):
         return ("pair", _shown(index.outer, rank), _shown(index.inner, rank))
     if isinstance(index, ix.Affine):

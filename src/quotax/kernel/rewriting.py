@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
+from quotax.kernel.atoms import Exact
 from quotax.kernel.indices import Affine, Bound, Fixed, Free, Index, Pair
 from quotax.kernel.polynomials import Algebra, Factor, Poly, Rewritten, Rule, Term, renamed, slot
 from quotax.kernel.sizes import ONE, ZERO, Size
+from quotax.trees import AnyArray
 
 
 def _without(factors: Sequence[Factor], *gone: int) -> list[Factor]:
@@ -34,7 +35,7 @@ def powers(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None:
     A truth value is not cancelled with its reciprocal: what is chosen by it and divided by it is not chosen where it
     is zero, so `p / p` stays p.
     """
-    added: dict[tuple[int, tuple[Index, ...]], list[Any]] = {}
+    added: dict[tuple[int, tuple[Index, ...]], list[Exact]] = {}
     for number, at, power in factors:
         added.setdefault((number, at), []).append(power)
     out: list[Factor] = []
@@ -292,7 +293,7 @@ def constants(algebra: Algebra, factors: list[Factor]) -> list[Rewritten] | None
     return None
 
 
-def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
+def constant(algebra: Algebra, array: AnyArray, at: Sequence[Index]) -> Poly:
     """An array of rationals and floats at these indices, one for each dimension; all sizes are integers.
 
     `A[(i, j)]` is A reshaped, at i and j; `A[s + t i]` is `A[s], A[s + t], ...` at i; where A is the same along a
@@ -321,9 +322,9 @@ def constant(algebra: Algebra, array: Any, at: Sequence[Index]) -> Poly:
         return {(): exact} if exact else {}
     if len(at) == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, np.eye(len(array))):
         return {(algebra.delta(at[0], at[1]),): Fraction(1)}  # not summed here: the rest of the term is elsewhere
-    facts: dict[str, Any] = {}
+    facts: kinds.Facts = {}
     if np.all((array == 0) | (array == 1)):
-        facts |= {"sign": "boolean", "rows": _selections_of(array)}
+        facts = {"sign": "boolean", "rows": _selections_of(array)}
     elif array.size and np.min(array) > 0:
         facts["sign"] = "positive"
     key = ("constant", array.shape, tuple(array.ravel().tolist()))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import assert_never
 
 import sympy as sp
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel.atoms import Atom, Atoms, Extreme, Factor, Function, Poly
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import UNIT, Algebra, fraction, key_of, order_of, rational, sign_of
+from quotax.kernel.polynomials import UNIT, Algebra, Key, fraction, key_of, order_of, rational, sign_of
 from quotax.kernel.sizes import Size
 
 
@@ -41,8 +41,8 @@ class Guard:
     """
 
     condition: str
-    predicate: frozenset[Any] | None
-    together: frozenset[Any] | None = None
+    predicate: Key | None
+    together: Key | None = None
 
 
 @dataclass
@@ -127,13 +127,13 @@ def node(algebra: Algebra, function: Function, args: Sequence[Poly], boolean: bo
 
 
 def reduced(
-    algebra: Algebra, poly: Poly, touched: Sequence[Index], new: Sequence[Free], law: Extreme, name: str, settings: Any,
-    boolean: bool = False,
+    algebra: Algebra, poly: Poly, touched: Sequence[Index], new: Sequence[Free], law: Extreme, name: str,
+    settings: Hashable, boolean: bool = False,
 ) -> Poly:  # fmt: skip
     """A reduction of a polynomial over `touched` free indices, with `new` ones in their place."""
     body = named_sum(algebra, poly) if len(poly) > 40 else poly
     others = [i for i in algebra.free_in(body) if i not in touched]
-    mapping: dict[Any, Index] = {i: Free((0, k), i.extent) for k, i in enumerate(others)}
+    mapping: dict[Index, Index] = {i: Free((0, k), i.extent) for k, i in enumerate(others)}
     places = tuple(Free((1, k), i.extent) for k, i in enumerate(touched))
     mapping |= dict(zip(touched, places, strict=True))
     definition = algebra.substitute(body, mapping)

@@ -8,8 +8,8 @@ axes. That two sizes differ, or that one is larger, is known only where it holds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import SupportsInt
 
 Monomial = tuple[tuple[str, int], ...]
 """Symbols with their powers, sorted by name."""
@@ -25,7 +25,7 @@ class Size(tuple[tuple[Monomial, int], ...]):
         return super().__new__(cls, sorted((m, int(c)) for m, c in terms.items() if c))
 
     @classmethod
-    def of(cls, value: Any) -> Size:
+    def of(cls, value: Size | str | SupportsInt) -> Size:
         """An integer, an axis name, or a size as it is."""
         if isinstance(value, Size):
             return value
@@ -144,7 +144,7 @@ class Size(tuple[tuple[Monomial, int], ...]):
 ONE, ZERO = Size.of(1), Size.of(0)
 
 
-def read(text: str, names: Mapping[str, Any] | None = None) -> Size:
+def read(text: str, names: Mapping[str, Size | str | int] | None = None) -> Size:
     """A size from the text of an expression, as JAX prints it: `2*k`, `h^2 - 1`, `floordiv(k + 1, 2)`."""
     import re
 
@@ -160,16 +160,16 @@ class _Reading:
     def __init__(self, size: Size) -> None:
         self.size = size
 
-    def __add__(self, other: Any) -> _Reading:
+    def __add__(self, other: _Reading | int) -> _Reading:
         return _Reading(self.size.plus(_size(other)))
 
-    def __sub__(self, other: Any) -> _Reading:
+    def __sub__(self, other: _Reading | int) -> _Reading:
         return _Reading(self.size.minus(_size(other)))
 
-    def __mul__(self, other: Any) -> _Reading:
+    def __mul__(self, other: _Reading | int) -> _Reading:
         return _Reading(self.size.times(_size(other)))
 
-    def __rsub__(self, other: Any) -> _Reading:
+    def __rsub__(self, other: _Reading | int) -> _Reading:
         return _Reading(_size(other).minus(self.size))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -184,12 +184,12 @@ class _Reading:
         return _Reading(out)
 
 
-def _size(value: Any) -> Size:
+def _size(value: _Reading | int) -> Size:
     return value.size if isinstance(value, _Reading) else Size.of(value)
 
 
-def _opaque(name: str, compute: Any) -> Any:
-    def made(left: Any, right: Any) -> _Reading:
+def _opaque(name: str, compute: Callable[[int, int], int]) -> Callable[[_Reading | int, _Reading | int], _Reading]:
+    def made(left: _Reading | int, right: _Reading | int) -> _Reading:
         a, b = _size(left), _size(right)
         if a.value is not None and b.value is not None:
             return _Reading(Size.of(compute(a.value, b.value)))
@@ -200,7 +200,7 @@ def _opaque(name: str, compute: Any) -> Any:
     return made
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS = {
     "floordiv": _opaque("floordiv", lambda a, b: a // b),
     "mod": _opaque("mod", lambda a, b: a % b),
     "remainder": _opaque("mod", lambda a, b: a % b),
@@ -209,7 +209,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def _degree(term: tuple[Monomial, int]) -> Any:
+def _degree(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
     return (sum(p for _, p in term[0]), term[0])
 
 

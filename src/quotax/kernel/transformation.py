@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
-from quotax.kernel.atoms import Atom
+from quotax.kernel.atoms import Atom, Exact
 from quotax.kernel.indices import Bound, Index
 from quotax.kernel.polynomials import Algebra, Factor, Poly, fraction, key_of, renamed
 
@@ -154,7 +153,7 @@ def powered(algebra: Algebra, coefficient: Fraction, scale: Sequence[Factor], ef
     a nonzero s is one of `|s|`: `identities` has asked that a flip changes nothing there.
     """
     exact = fraction(effect.power)
-    power: Any = int(exact) if exact.denominator == 1 else exact
+    power: Exact = int(exact) if exact.denominator == 1 else exact
     if effect.absolute:
         coefficient = abs(coefficient)
     if coefficient < 0 and power != int(power):
@@ -183,7 +182,7 @@ def magnitude(algebra: Algebra, atom: int) -> int:
     return made.number
 
 
-def exponential(algebra: Algebra, poly: Poly, rate: Any = 1) -> Poly:
+def exponential(algebra: Algebra, poly: Poly, rate: Exact = 1) -> Poly:
     """`exp(r sum_k c_k t_k) = prod_k exp(t_k)^(r c_k)`: one factor for each term."""
     factors: list[Factor] = []
     for term, coefficient in poly.items():

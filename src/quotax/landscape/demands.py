@@ -6,13 +6,13 @@ import functools
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from quotax.checks import random_key, whole_number
 from quotax.errors import LandscapeError
+from quotax.trees import AnyArray, AnySpace, Tree
 
 whole = functools.partial(whole_number, LandscapeError)
 """A whole number, at least so much."""
@@ -20,7 +20,7 @@ key_of = functools.partial(random_key, LandscapeError)
 """A JAX key."""
 
 
-def quotient_of(call: str, space: Any) -> Any:
+def quotient_of(call: str, space: AnySpace) -> Tree:
     """A quotient, or a refusal that says what was passed."""
     if not callable(getattr(space, "at", None)) or not hasattr(space, "families"):
         raise LandscapeError(
@@ -29,7 +29,7 @@ def quotient_of(call: str, space: Any) -> Any:
     return space
 
 
-def positive(call: str, name: str, value: Any) -> float:
+def positive(call: str, name: str, value: AnyArray) -> float:
     """A positive finite number."""
     real = isinstance(value, numbers.Real) or (hasattr(value, "shape") and value.shape == ())
     if not real or isinstance(value, bool) or not 0 < float(value) < math.inf:
@@ -37,7 +37,7 @@ def positive(call: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def scalar(call: str, name: str, function: Callable[[Any], Any], params: Any) -> None:
+def scalar(call: str, name: str, function: Callable[[Tree], Tree], params: Tree) -> None:
     """Refuse what is no function of the parameters with one real number as its value; nothing is computed."""
     if not callable(function):
         raise LandscapeError(f"`{call}` needs {name}= a function of the parameters, got {function!r}.")
@@ -48,7 +48,7 @@ def scalar(call: str, name: str, function: Callable[[Any], Any], params: Any) ->
         )
 
 
-def one_number(call: str, name: str, function: Callable[[Any], Any], params: Any) -> float:
+def one_number(call: str, name: str, function: Callable[[Tree], Tree], params: Tree) -> float:
     """The value there, which has to be finite."""
     scalar(call, name, function, params)
     value = float(function(params))

@@ -28,15 +28,15 @@ from quotax.checks import finite_params
 from quotax.errors import LandscapeError
 from quotax.landscape.demands import quotient_of, whole
 from quotax.presenting import Result
-from quotax.presenting.drawing import QUIET, counted, drawn, few_decades
+from quotax.presenting.drawing import QUIET, Axes, counted, drawn, few_decades
 from quotax.programs.threads import one_thread
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.degeneracy"
 SLACK = 10.0
 """Times what was measured of the floor, at a few vectors."""
 BLOCK = 8
 
-Tree = Any
 Products = Callable[[np.ndarray], np.ndarray]
 
 
@@ -92,7 +92,7 @@ class Degeneracy(Result):
         lines += [f"rank {self.rank}, {self.index} negative; {self.least:.3g} stands above {self.floor:.3g}"]
         return "\n".join(lines + [f"undecided: {self.reason}"] * (self.status != "counted"))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Eigenvalues by size, the floor, and where d - k ends."""
         with drawn(ax, "degeneracy.plot()") as (ax, look):
             sizes = np.maximum(np.abs(self.values), np.finfo(float).tiny)
@@ -112,7 +112,7 @@ def degeneracy(
     loss: Callable[[Tree], Any],
     params: Tree,
     *,
-    space: Any = None,
+    space: AnySpace | None = None,
     gap: float = 100.0,
     dense: int = 1500,
     most: int = 600,
@@ -229,7 +229,7 @@ def _products(loss: Any, away: Any, flat: jax.Array) -> Products:
     return products
 
 
-def _vertical(space: Any, params: Tree, away: Any, flat: jax.Array, draw: Any, count: int) -> np.ndarray:
+def _vertical(space: AnySpace, params: Tree, away: Any, flat: jax.Array, draw: Tree, count: int) -> np.ndarray:
     """An orthonormal basis of so many directions along the orbit, in columns."""
     if not count:
         return np.zeros((flat.size, 0))
@@ -240,7 +240,7 @@ def _vertical(space: Any, params: Tree, away: Any, flat: jax.Array, draw: Any, c
 
 
 def _range(
-    products: Products, dim: int, most: int, eps: float, draw: Any
+    products: Products, dim: int, most: int, eps: float, draw: Tree
 ) -> tuple[np.ndarray, np.ndarray, int, bool, float]:
     """Eigenpairs on the range of a symmetric map, which products with random vectors span.
 
@@ -273,8 +273,8 @@ def _beyond(kernel: np.ndarray, vertical: np.ndarray) -> np.ndarray:
 
 
 def _kind(
-    slope: Any, home: np.ndarray, values: np.ndarray, range_of: np.ndarray, beyond: np.ndarray, eps: float, size: float,
-    draw: Any,
+    slope: Tree, home: np.ndarray, values: np.ndarray, range_of: np.ndarray, beyond: np.ndarray, eps: float,
+    size: float, draw: Tree,
 ) -> str | None:  # fmt: skip
     """Whether there are equilibria along random directions of a kernel: a step, and corrections in the range.
 

@@ -36,6 +36,7 @@ from quotax.landscape.orbit_volumes import compact_orbit
 from quotax.landscape.second_order import LARGEST, second_order
 from quotax.presenting import Result
 from quotax.programs.threads import one_thread
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.laplace_evidence"
 SLOPE = 0.01
@@ -102,7 +103,7 @@ class LaplaceEvidence(Result):
 
 @one_thread
 def laplace_evidence(
-    loss: Callable[[Any], Any], params: Any, space: Any, *, prior_precision: float | None = None
+    loss: Callable[[Tree], Tree], params: Tree, space: AnySpace, *, prior_precision: float | None = None
 ) -> LaplaceEvidence:
     """The logarithm of the evidence around the orbit of a minimum: the orbit's volume, and a Gaussian across it.
 
@@ -165,7 +166,7 @@ def laplace_evidence(
     )  # fmt: skip
 
 
-def _across(space: Any, params: Any, d: int, rank: int) -> np.ndarray:
+def _across(space: AnySpace, params: Tree, d: int, rank: int) -> np.ndarray:
     """Orthonormal rows across the directions in which orthogonal elements of the families move the point."""
     rows = [np.zeros((0, d))]
     for family in space.families:

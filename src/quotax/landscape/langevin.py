@@ -40,7 +40,8 @@ from quotax.checks import finite_params
 from quotax.errors import InvarianceError, LandscapeError
 from quotax.landscape.demands import key_of, positive, quotient_of, scalar, whole
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn, says
+from quotax.presenting.drawing import Axes, drawn, says
+from quotax.trees import AnyArray, AnySpace, Tree
 
 CALL = "quotax.langevin"
 
@@ -60,9 +61,9 @@ class LangevinRun(Result):
         status: "ok"; "left the domain" of the metric; "not finite", where a smaller step is needed.
     """
 
-    values: Any
+    values: AnyArray
     losses: np.ndarray
-    last: Any = field(repr=False)
+    last: Tree = field(repr=False)
     temperature: float
     step: float
     steps: int
@@ -93,7 +94,7 @@ class LangevinRun(Result):
             f"mean loss {self.losses.mean():.4g}, worth about {self.independent:.0f} independent ones"
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The loss along every chain, and return the axes."""
         with drawn(ax, "run.plot()") as (ax, look):
             times = self.step * self.steps * (1 + np.arange(len(self.losses))) / len(self.losses)
@@ -106,9 +107,9 @@ class LangevinRun(Result):
 
 
 def langevin(
-    space: Any,
-    loss: Callable[[Any], Any],
-    params: Any,
+    space: AnySpace,
+    loss: Callable[[Tree], Tree],
+    params: Tree,
     temperature: float,
     step: float,
     steps: int,
@@ -118,7 +119,7 @@ def langevin(
     chains: int = 1,
     every: int = 1,
     burn: int = 0,
-    observe: Callable[[Any], Any] | None = None,
+    observe: Callable[[Tree], Tree] | None = None,
 ) -> LangevinRun:
     """Sample the quotient with the law `exp(-loss / temperature)`, by horizontal noise.
 
@@ -203,12 +204,12 @@ def langevin(
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    space: Any
-    loss: Callable[[Any], Any]
-    look: Callable[[Any], Any]
+    space: AnySpace
+    loss: Callable[[Tree], Tree]
+    look: Callable[[Tree], Tree]
     law: Literal["quotient", "noise", "drift"]
 
-    def step(self, params: Any, key: jax.Array, heat: jax.Array, eta: jax.Array) -> tuple[Any, jax.Array]:
+    def step(self, params: Tree, key: jax.Array, heat: jax.Array, eta: jax.Array) -> tuple[Any, jax.Array]:
         """One step, and whether it stayed in the domain."""
         leaves, tree = jax.tree.flatten(params)
         keys = jax.random.split(key, len(leaves))
@@ -230,7 +231,7 @@ class _Chain:
         path = point.ray(move)
         return jax.tree.unflatten(tree, jax.tree.leaves(path.end)), path.ok
 
-    def rebalanced(self, params: Any) -> Any:
+    def rebalanced(self, params: Tree) -> Tree:
         """A representative that is no worse than the point: steps along straight lines leave balance behind."""
         if self.space.metric_name == "euclidean":
             return params
@@ -239,17 +240,17 @@ class _Chain:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _run(
-    chain: _Chain, counts: tuple[int, int, int], start: Any, key: jax.Array, heat: jax.Array, eta: jax.Array
+    chain: _Chain, counts: tuple[int, int, int], start: Tree, key: jax.Array, heat: jax.Array, eta: jax.Array
 ) -> tuple[Any, jax.Array, tuple[Any, jax.Array]]:
     """All chains to their end, what was observed on the way, and whether each stayed in the domain."""
     chains, kept, every = counts
 
-    def one(carried: Any, key: jax.Array) -> tuple[Any, None]:
+    def one(carried: Tree, key: jax.Array) -> tuple[Tree, None]:
         params, fine = carried
         end, ok = jax.vmap(lambda p, k: chain.step(p, k, heat, eta))(params, jax.random.split(key, chains))
         return (end, fine & ok), None
 
-    def some(carried: Any, key: jax.Array) -> tuple[Any, tuple[Any, jax.Array]]:
+    def some(carried: Tree, key: jax.Array) -> tuple[Any, tuple[Any, jax.Array]]:
         (params, fine), _ = jax.lax.scan(one, carried, jax.random.split(key, every))
         carried = jax.vmap(chain.rebalanced)(params), fine
         return carried, (jax.vmap(chain.look)(carried[0]), jax.vmap(chain.loss)(carried[0]))

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from quotax.landscape.demands import one_number, quotient_of, whole
 from quotax.landscape.second_order import LARGEST, second_order
 from quotax.presenting import Result
 from quotax.programs.threads import one_thread
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.learning_coefficient_bound"
 
@@ -74,7 +74,9 @@ class LearningCoefficient(Result):
 
 
 @one_thread
-def learning_coefficient_bound(space: Any, params: Any, loss: Callable[[Any], Any] | None = None) -> LearningBound:
+def learning_coefficient_bound(
+    space: AnySpace, params: Tree, loss: Callable[[Tree], Tree] | None = None
+) -> LearningBound:
     """A bracket of the local learning coefficient at a point of the set of minima, from its orbit.
 
     Args:

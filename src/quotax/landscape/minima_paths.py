@@ -29,13 +29,12 @@ from quotax.errors import LandscapeError
 from quotax.landscape.demands import quotient_of, whole
 from quotax.landscape.orbit_walk import OrbitWalk, between, walk, walker
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn
+from quotax.presenting.drawing import Axes, drawn
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.minima_paths"
 ARRIVED = 1e-5
 """What is left of the way to a representative, over its size, where a walk has arrived (in float32, 1e-3)."""
-
-Tree = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +95,7 @@ class MinimaPaths(Result):
         lines = [f"{name}: {path}" for name, path in self._paths().items()]
         return "\n".join(lines + [f"blocked: {name}: {why}" for name, why in self.blocked.items()])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes | None:
         """The loss along every path."""
         for name, path in self._paths().items():
             with drawn(ax, "paths.plot()") as (ax, look):
@@ -115,7 +114,7 @@ def minima_paths(
     params: Tree,
     other: Tree,
     *,
-    space: Any = None,
+    space: AnySpace | None = None,
     bends: int = 3,
     steps: int = 400,
     points: int = 101,
@@ -179,7 +178,7 @@ Legs = list[tuple[OrbitWalk, bool]]
 """Walks, and whether each is gone backwards."""
 
 
-def _through_the_orbit(space: Any, params: Tree, other: Tree) -> tuple[Legs, dict[str, str], Tree]:
+def _through_the_orbit(space: AnySpace, params: Tree, other: Tree) -> tuple[Legs, dict[str, str], Tree]:
     """Walks from parameters to the representative that is nearest to others, which is the last.
 
     Straight to the others if they are on the orbit and nothing stands in between; else by way of canonical ones, which
@@ -200,7 +199,7 @@ def _through_the_orbit(space: Any, params: Tree, other: Tree) -> tuple[Legs, dic
     return [(direct, False)], _components(space, aligned.element, across.left), aligned.params
 
 
-def _components(space: Any, element: Mapping[str, Any], left: float) -> dict[str, str]:
+def _components(space: AnySpace, element: Mapping[str, Tree], left: float) -> dict[str, str]:
     """Which families' elements are not joined to the identity."""
     found = {}
     for family in space.families:
@@ -218,14 +217,14 @@ def _components(space: Any, element: Mapping[str, Any], left: float) -> dict[str
     return found or {"the walk": f"stopped with {left:.3g} of the way left"}
 
 
-def _joined(space: Any, legs: Legs, time: float) -> Tree:
+def _joined(space: AnySpace, legs: Legs, time: float) -> Tree:
     """The point of walks one after another."""
     place = min(int(time * len(legs)), len(legs) - 1)
     share, (found, backwards) = time * len(legs) - place, legs[place]
     return between(space, found, 1 - share if backwards else share)
 
 
-def _after(space: Any, legs: Legs, share: float, path: Callable[[float], Tree], time: float) -> Tree:
+def _after(space: AnySpace, legs: Legs, share: float, path: Callable[[float], Tree], time: float) -> Tree:
     """A walk through the orbit for a share of the time, and then a path."""
     if share and time < share:
         return _joined(space, legs, time / share)
@@ -265,7 +264,7 @@ def _descend(loss: Any, rule: Any, steps: int, begin: Tree, end: Tree, nodes: li
         values = jax.lax.map(jax.checkpoint(lambda t: loss(_bezier([begin, *nodes, end], t))), times)
         return values.mean() + values.max()
 
-    def step(state: Any, key: Any) -> tuple[Any, None]:
+    def step(state: Tree, key: Any) -> tuple[Tree, None]:
         nodes, memory = state
         updates, memory = rule.update(jax.grad(height)(nodes, key), memory, nodes)
         return (jax.tree.map(jnp.add, nodes, updates), memory), None

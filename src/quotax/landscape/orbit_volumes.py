@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quotax.landscape.demands import quotient_of
 from quotax.landscape.whole_orbits import whole_orbit
 from quotax.presenting import Result
+from quotax.trees import AnyPoint, AnySpace, Tree
 
 CALL = "quotax.orbit_volume"
 
@@ -68,7 +69,7 @@ class OrbitVolume(Result):
         )
 
 
-def orbit_volume(space: Any, params: Any) -> OrbitVolume:
+def orbit_volume(space: AnySpace, params: Tree) -> OrbitVolume:
     """The volume of the orbit through `params`, by family and in all.
 
     In the Euclidean metric it is found by structure, and costs about what factoring a projection costs; in another one
@@ -122,7 +123,7 @@ class CompactOrbit(NamedTuple):
     unbounded: tuple[str, ...]
 
 
-def compact_orbit(point: Any, resolution: float = 0.0) -> CompactOrbit:
+def compact_orbit(point: AnyPoint, resolution: float = 0.0) -> CompactOrbit:
     """The part of the orbit through a factored point that is compact; the point is known up to a relative number."""
     asked = {"euclidean": True, "resolution": resolution}
     all_of, turning = (point.volumes(only_compact=compact, **asked) for compact in (False, True))

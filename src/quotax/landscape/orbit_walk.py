@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-Tree = Any
+from quotax.trees import AnySpace, Tree
+
 LONGEST = 0.5
 """The largest entry of an algebra element in one step."""
 
@@ -36,7 +37,7 @@ class OrbitWalk(NamedTuple):
 Step = Callable[[Tree, Tree], tuple[Tree, dict[str, jax.Array], jax.Array]]
 
 
-def walker(space: Any) -> Step | None:
+def walker(space: AnySpace) -> Step | None:
     """A step from parameters towards others, compiled once: where it leads, by what, and what is left."""
     families = tuple(f for f in space.families if f.group.continuous and f.dimension)
     return jax.jit(functools.partial(_step, space, families)) if families else None
@@ -60,7 +61,7 @@ def walk(step: Step | None, start: Tree, target: Tree, steps: int) -> OrbitWalk:
     return OrbitWalk(points, elements, left / size if size else left)
 
 
-def between(space: Any, found: OrbitWalk, time: float) -> Tree:
+def between(space: AnySpace, found: OrbitWalk, time: float) -> Tree:
     """The point of a walk at a time from 0 to 1, equal times for all its steps."""
     count = len(found.elements)
     if not count or time >= 1:
@@ -79,7 +80,7 @@ def _distance(params: Tree, other: Tree) -> jax.Array:
     return jnp.sqrt(sum(jnp.sum((a - b) ** 2) for a, b in parts))
 
 
-def _step(space: Any, families: tuple[Any, ...], params: Tree, target: Tree) -> tuple[Tree, Any, jax.Array]:
+def _step(space: AnySpace, families: tuple[Tree, ...], params: Tree, target: Tree) -> tuple[Tree, Any, jax.Array]:
     dtype = jnp.result_type(*jax.tree.leaves(params))
     rest = jax.tree.map(jnp.subtract, target, params)
     algebra = lambda c: {f.name: jnp.asarray(f.group.algebra(c[f.name], f.sizes)) for f in families}

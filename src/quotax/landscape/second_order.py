@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+
+from quotax.trees import Tree
 
 LARGEST = 4000
 """The most parameters whose Hessian is made."""
@@ -23,7 +25,7 @@ class SecondOrder(NamedTuple):
     floor: float
 
 
-def second_order(loss: Callable[[Any], Any], params: Any) -> SecondOrder:
+def second_order(loss: Callable[[Tree], Tree], params: Tree) -> SecondOrder:
     """The loss at these parameters."""
     flat, tree = ravel_pytree(params)
     slope = jax.grad(lambda v: loss(tree(v)))

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from quotax.symmetry.groups.matrices import log_volume
+from quotax.trees import AnyArray, Tree
 
 Arrays = Mapping[str, np.ndarray]
 SEED = 0
@@ -75,7 +76,7 @@ class _Moved(NamedTuple):
 
 
 def whole_orbit(
-    families: tuple[Any, ...], arrays: Mapping[str, Any], log_density: float, rank: int, resolution: float = 0.0
+    families: tuple[Tree, ...], arrays: Mapping[str, AnyArray], log_density: float, rank: int, resolution: float = 0.0
 ) -> Whole:
     """The orbit of all orthogonal elements of the families, at arrays where their fields span so much."""
     wide = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
@@ -97,7 +98,7 @@ def whole_orbit(
     return Whole(log_density + group - stabiliser, copies, "")
 
 
-def _log_stabiliser(compact: list[Any], arrays: Arrays, tolerance: float, rank: int) -> float | str:
+def _log_stabiliser(compact: list[Tree], arrays: Arrays, tolerance: float, rank: int) -> float | str:
     """The logarithm of its volume, or why it is not known."""
     left = {}
     for family in compact:
@@ -137,7 +138,7 @@ def _places(family: Any) -> dict[str, tuple[str, int, str]] | None:
     return found if known and len(found) == len(touches) else None
 
 
-def _unfit(families: list[Any], arrays: Arrays) -> str:
+def _unfit(families: list[Tree], arrays: Arrays) -> str:
     """Why the families are no product of groups that act by isometries, if they are not."""
     rng = np.random.default_rng(SEED)
     point, other = ({name: rng.normal(size=a.shape) for name, a in arrays.items()} for _ in range(2))
@@ -174,7 +175,7 @@ def _contained(finite: Any, compact: Any, arrays: Arrays) -> bool:
     return _same(_act(finite, point, g), _act(compact, point, matrix))
 
 
-def _act(family: Any, arrays: Arrays, g: Any) -> dict[str, np.ndarray]:
+def _act(family: Any, arrays: Arrays, g: AnyArray) -> dict[str, np.ndarray]:
     with jax.enable_x64(True):
         return {name: np.asarray(array) for name, array in family.act(dict(arrays), g).items()}
 
@@ -183,7 +184,7 @@ def _same(one: Arrays, two: Arrays) -> bool:
     return all(np.allclose(one[name], two[name], rtol=1e-9, atol=1e-9) for name in one)
 
 
-def _log_order(family: Any, arrays: Arrays, finite: list[Any]) -> float:
+def _log_order(family: Any, arrays: Arrays, finite: list[Tree]) -> float:
     """The logarithm of how many copies an orbit of permutations or signs has."""
     order, touches = family.group.isometries.log_volume(family.sizes), family.action.touches
     if touches is None or len({t.target for t in touches}) < len(touches):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from jax.core import Tracer
 from quotax.artifacts import ArraySpec
 from quotax.symmetry import Action, Arrays, Family, Programs, transformed, velocity
 from quotax.symmetry.new_entries.onto_kernels import tolerance
+from quotax.trees import AnyArray
 
 Named = dict[str, jax.Array]
 
@@ -62,12 +62,14 @@ JAX = Arrays(
 """JAX as entries read it; constants take the dtype of the parameter that moves."""
 
 
-def _program(function: Callable[[Family, Named, Any], Named]) -> Callable[[Family, Mapping[str, Any], Any], Named]:
+def _program(
+    function: Callable[[Family, Named, AnyArray], Named],
+) -> Callable[[Family, Mapping[str, AnyArray], AnyArray], Named]:
     """One program for a caller who traces nothing: step by step it would be one for every product."""
     compiled = jax.jit(function, static_argnums=0)
 
     @functools.wraps(function)
-    def run(family: Family, arrays: Mapping[str, Any], element: Any) -> Named:
+    def run(family: Family, arrays: Mapping[str, AnyArray], element: AnyArray) -> Named:
         traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arrays, element)))
         return (function if traced else compiled)(family, {n: jnp.asarray(a) for n, a in arrays.items()}, element)
 
@@ -75,15 +77,15 @@ def _program(function: Callable[[Family, Named, Any], Named]) -> Callable[[Famil
 
 
 @_program
-def _moved(family: Family, arrays: Named, g: Any) -> Named:
+def _moved(family: Family, arrays: Named, g: AnyArray) -> Named:
     inverse = family.group.inverse(g) if family.group.layout == "matrix" else None
     return transformed(family.action, family.specs, family.sizes, arrays, g, JAX, inverse)
 
 
 @_program
-def _velocity(family: Family, arrays: Named, xi: Any) -> Named:
+def _velocity(family: Family, arrays: Named, xi: AnyArray) -> Named:
     return velocity(family.action, family.specs, family.sizes, arrays, xi, JAX)
 
 
-def _act(family: Family, arrays: Mapping[str, Any], g: Any) -> Named:
+def _act(family: Family, arrays: Mapping[str, AnyArray], g: AnyArray) -> Named:
     return {**arrays, **_moved(family, arrays, g)}

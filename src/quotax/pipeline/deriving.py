@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from quotax.artifacts import Certificate, Trace
 from quotax.certify import certify, certify_alike
@@ -20,6 +19,7 @@ from quotax.pipeline.verifying import verify
 from quotax.presenting.telling import Budget, OutOfTime, Teller, until
 from quotax.programs.threads import one_thread
 from quotax.symmetry import Symmetry
+from quotax.trees import Tree
 
 _PROOF = 20.0
 """Seconds that one exact proof may take, of those that `derive` has."""
@@ -123,7 +123,7 @@ def told(tell: Teller, line: str) -> None:
 
 
 def prove_field(
-    trace: Trace, field: Callable[[Any], Any], left: float
+    trace: Trace, field: Callable[[Tree], Tree], left: float
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Prove that a field is flat, in the seconds that are left."""
     return prove_flat(trace, field, min(_PROOF, left))

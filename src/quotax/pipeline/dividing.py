@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+
+import jax
 
 from quotax.artifacts import Certificate
 from quotax.declare import Architecture, Network
@@ -16,6 +17,7 @@ from quotax.isometry import certify_isometry
 from quotax.pipeline.models import lowered, of_trees
 from quotax.pipeline.verifying import verify
 from quotax.symmetry import Symmetry
+from quotax.trees import Tree
 
 _PROVED_AT_ONCE = 100_000
 """Networks with more parameters have the certificate of their metric made when it is first asked for."""
@@ -24,7 +26,7 @@ _PROVED_AT_ONCE = 100_000
 def quotient(
     network: Network | Architecture,
     symmetries: Symmetry | Iterable[Symmetry],
-    metric: str | Callable[[Any, Any, Any], Any] = "euclidean",
+    metric: str | Callable[[Tree, Tree, Tree], jax.Array] = "euclidean",
     *,
     verified: Iterable[Certificate] | None = None,
 ) -> QuotientSpace:

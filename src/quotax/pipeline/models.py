@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from quotax.declare import Architecture, Network
 from quotax.errors import ArchitectureError
 from quotax.lower import lower_action
 from quotax.symmetry import Family, Symmetry
-from quotax.trees import NESTED, named
+from quotax.trees import NESTED, Dim, Tree, named
 
 
 def check_architecture(architecture: object, call: str) -> None:
@@ -22,7 +21,9 @@ def check_architecture(architecture: object, call: str) -> None:
         )
 
 
-def of_trees(architecture: Architecture, function: Callable[..., Any], count: int | None = None) -> Callable[..., Any]:
+def of_trees(
+    architecture: Architecture, function: Callable[..., Tree], count: int | None = None
+) -> Callable[..., Tree]:
     """A function of the user's trees as one of nested dicts, which is what claims are made about.
 
     `count` says how many of its arguments are trees of parameters: all, if it is None.
@@ -31,7 +32,7 @@ def of_trees(architecture: Architecture, function: Callable[..., Any], count: in
         return function
 
     @functools.wraps(function)
-    def nested(*arguments: Any, **sizes: Any) -> Any:
+    def nested(*arguments: Tree, **sizes: Dim) -> Tree:
         trees = arguments[:count]
         own = (architecture.trees.tree(named(tree)) for tree in trees)
         return function(*own, *arguments[len(trees) :], **sizes)

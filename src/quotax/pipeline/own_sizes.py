@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from quotax.artifacts import Certificate
 from quotax.certify import certify
 from quotax.declare import Architecture
 from quotax.symmetry import Action
+from quotax.trees import Keyword
 
 
-def at_home(architecture: Architecture, action: Action, made: Certificate, **settings: Any) -> Certificate:
+def at_home(architecture: Architecture, action: Action, made: Certificate, **settings: Keyword) -> Certificate:
     """A proof that covers the sizes of the parameters that a model was brought with, or what is known there.
 
     A trace whose sizes are symbols may leave out the very sizes that the user has: `h ≠ 64`.

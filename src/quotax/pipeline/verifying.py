@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+import jax
 
 from quotax.artifacts import ArraySpec, Certificate
 from quotax.certify import (
@@ -25,7 +27,7 @@ from quotax.isometry import certify_isometry
 from quotax.pipeline.models import check_architecture, lowered, of_trees
 from quotax.pipeline.own_sizes import at_home
 from quotax.symmetry import Symmetry
-from quotax.trees import NESTED, nest
+from quotax.trees import NESTED, Keyword, Tree, nest
 
 
 def verify(
@@ -68,7 +70,7 @@ def verify(
             for s in listed
         ]
     action = symmetry.bind(architecture.params)
-    settings: dict[str, Any] = {"budget_seconds": budget_seconds, "seed": seed, "progress": progress}
+    settings: dict[str, Keyword] = {"budget_seconds": budget_seconds, "seed": seed, "progress": progress}
     made = certify(architecture, action, sizes=assignments, **settings)
     return made if assignments else at_home(architecture, action, made, **settings)
 
@@ -76,10 +78,10 @@ def verify(
 def verify_invariant(
     architecture: Architecture | Network,
     symmetry: Symmetry,
-    measure: Callable[..., Any] | Measured,
+    measure: Callable[..., Tree] | Measured,
     *,
     inputs: bool = False,
-    **settings: Any,
+    **settings: Keyword,
 ) -> Certificate:
     """Prove or refute that a function of the parameters is constant on orbits: `m(g . theta) = m(theta)`.
 
@@ -111,13 +113,16 @@ def verify_invariant(
 class Measured(Protocol):
     """A measure that knows how it is proved to be a function on the quotient."""
 
-    def verified(self, architecture: Architecture, symmetry: Symmetry, **settings: Any) -> Certificate:
+    def verified(self, architecture: Architecture, symmetry: Symmetry, **settings: Keyword) -> Certificate:
         """The certificate of that claim for one symmetry."""
         ...
 
 
 def verify_metric(
-    architecture: Architecture, symmetry: Symmetry, metric: str | Callable[[Any, Any, Any], Any], **settings: Any
+    architecture: Architecture,
+    symmetry: Symmetry,
+    metric: str | Callable[[Tree, Tree, Tree], jax.Array],
+    **settings: Keyword,
 ) -> Certificate:
     """Prove or refute that a metric is invariant: `m(g . theta; dg . a, dg . b) = m(theta; a, b)`.
 
@@ -148,7 +153,7 @@ def verify_metric(
     return certify_metric(architecture, symmetry.bind(architecture.params), own, **settings)
 
 
-def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, seed: int = 0) -> Certificate:
+def verify_field(architecture: Architecture, field: Callable[[Tree], Tree], *, seed: int = 0) -> Certificate:
     """Prove or refute that the output does not change to first order along a vector field `field(params)`.
 
     >>> import quotax as qx
@@ -163,12 +168,14 @@ def verify_field(architecture: Architecture, field: Callable[[Any], Any], *, see
     return certify_field(architecture, functools.partial(architecture.call, sizes={}), own, seed)
 
 
-def _moved(architecture: Architecture, field: Callable[[Any], Any], params: Any) -> Any:
+def _moved(architecture: Architecture, field: Callable[[Tree], Tree], params: Tree) -> Tree:
     """A vector field of the user's trees as one of nested dicts."""
     return nest(architecture.trees.named(of_trees(architecture, field)(params)))
 
 
-def verify_equivariance(architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Any) -> Certificate:
+def verify_equivariance(
+    architecture: Architecture, symmetry: Symmetry, *, output: str, **settings: Keyword
+) -> Certificate:
     """Prove or refute `f(g . theta, g . x) = g . f(theta, x)`.
 
     The symmetry's action may move real inputs by their names, and it moves `probe`, a vector with the axes `output`

@@ -1,5 +1,5 @@
 """How results and waits look to people: results themselves, plain tables, axes of pictures, what is said meanwhile."""
 
-from quotax.presenting.results import Result, plain, shown
+from quotax.presenting.results import Json, Result, plain, shown
 
-__all__ = ["Result", "plain", "shown"]
+__all__ = ["Json", "Result", "plain", "shown"]

@@ -7,14 +7,24 @@ import math
 import textwrap
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from quotax.errors import QuotaxError
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    from matplotlib.figure import Figure
+
+Axes: TypeAlias = "matplotlib.axes.Axes"
+"""What is drawn on; matplotlib is imported when something is drawn."""
+
+Look: TypeAlias = Any
+"""How something looks: a dict of matplotlib's keywords, or one of them."""
 
 WIDTH, HEIGHT = 3.4, 2.4
 """Inches of a picture."""
 
-STYLE: Any = {
+STYLE: Look = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.linewidth": 0.6,
@@ -52,7 +62,7 @@ _LONGEST, _ACROSS = 44, 40
 
 
 @contextmanager
-def drawn(ax: Any, call: str) -> Generator[tuple[Any, dict[str, Any]]]:
+def drawn(ax: Axes | None, call: str) -> Generator[tuple[Axes, Look]]:
     """The axes to draw on, new ones if none are given, and what tells the next curve from the others."""
     try:
         import matplotlib
@@ -223,3 +233,11 @@ def few_decades(ax: Any, which: str = "y") -> None:
 
 
 _FEW_DECADES, _ONE_DECADE = 300, 8
+
+
+def blank(ax: Axes, aspect: float) -> bool:
+    """Whether nothing is drawn yet; a figure that has no other axes becomes so many times as high as it is wide."""
+    fresh = not ax.lines and not ax.patches
+    if fresh and len(ax.figure.axes) == 1:
+        cast("Figure", ax.figure).set_size_inches(WIDTH, WIDTH * aspect)
+    return fresh

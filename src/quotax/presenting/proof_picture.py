@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quotax.presenting.drawing import QUIET, WIDTH, accent, drawn, face, ink, soft
+from quotax.presenting import Json
+from quotax.presenting.drawing import QUIET, WIDTH, Axes, accent, blank, drawn, face, ink, soft
 from quotax.presenting.layered import curve, laid_out, written
 
 WHOLE = 24
@@ -17,7 +18,7 @@ WHOLE = 24
 _CHARACTER, _PADDING, _HEAD, _ROW = 7.4, 8.0, 22.0, 17.0
 
 
-def shown(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def shown(nodes: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
     """The tensors that are drawn, numbered anew."""
     if len(nodes) <= WHOLE:
         return [dict(node) for node in nodes]
@@ -27,7 +28,7 @@ def shown(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [nodes[n] | {"of": [at[m] for m in nodes[n]["of"] if m in at]} for n in kept]
 
 
-def proof_picture(nodes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def proof_picture(nodes: Sequence[dict[str, Json]]) -> dict[str, Json]:
     """Boxes and curves with their coordinates, as the template draws them."""
     boxes = [_box(node) for node in nodes]
     edges = [(a, b) for b, node in enumerate(nodes) for a in node["of"]]
@@ -48,7 +49,7 @@ def operation(node: dict[str, Any]) -> str:
     return node["place"].partition(" at ")[0] or node["name"]
 
 
-def said(node: dict[str, Any]) -> str:
+def said(node: dict[str, Json]) -> str:
     """What becomes of a tensor, in a sentence."""
     along = [f"{_law(one['law'])} along {one['axis']}" for one in node["axes"] if one["law"] not in ("", _NO_LAW)]
     if not node["moves"]:
@@ -62,7 +63,7 @@ def _law(text: str) -> str:
     return text.replace("^-1", "⁻¹")
 
 
-def _box(node: dict[str, Any]) -> dict[str, Any]:
+def _box(node: dict[str, Json]) -> dict[str, Json]:
     name = node["name"] if node["kind"] != "tensor" else operation(node)
     columns, at = [], 0.0
     for one in node["axes"]:
@@ -84,7 +85,7 @@ def _box(node: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def plotted(nodes: Sequence[dict[str, Any]], ax: Any, call: str) -> Any:
+def plotted(nodes: Sequence[dict[str, Json]], ax: Axes | None, call: str) -> Axes:
     """The picture on axes of matplotlib: what moves has a coloured edge, parameters are filled."""
     graph = proof_picture(shown(nodes))
     wide = max(graph["width"], 200.0)
@@ -92,8 +93,7 @@ def plotted(nodes: Sequence[dict[str, Any]], ax: Any, call: str) -> Any:
         from matplotlib.patches import FancyBboxPatch, PathPatch
         from matplotlib.path import Path
 
-        if not ax.lines and not ax.patches and len(ax.figure.axes) == 1:
-            ax.figure.set_size_inches(WIDTH, WIDTH * graph["height"] / wide)
+        blank(ax, graph["height"] / wide)
         ax.set(xlim=(-2, wide), ylim=(graph["height"], -2), aspect="equal")
         ax.axis("off")
         point = 72 * WIDTH / wide

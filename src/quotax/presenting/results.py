@@ -11,7 +11,15 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from quotax.trees import AnyArray, Tree
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Json: TypeAlias = Any
+"""What `json` writes, or has read: each reader says what of it has a meaning."""
 
 LISTED = 100
 """Arrays of at most so many entries are lists in `to_dict`, unless it is told otherwise."""
@@ -43,7 +51,7 @@ class Result:
     _also: ClassVar[tuple[str, ...]] = ()
     """Properties that are presented with the fields."""
 
-    def _presented(self) -> Iterator[tuple[str, Any]]:
+    def _presented(self) -> Iterator[tuple[str, object]]:
         """Names and values of what is presented.
 
         A field that neither `repr` nor comparisons look at is the library's own.
@@ -56,7 +64,7 @@ class Result:
             if not name.startswith("_"):
                 yield name, getattr(self, name)
 
-    def _told(self) -> Iterator[tuple[str, Any]]:
+    def _told(self) -> Iterator[tuple[str, object]]:
         """What people read of that: a field that is left out of `repr` is for programs."""
         unread = {f.name for f in dataclasses.fields(self) if not f.repr} if dataclasses.is_dataclass(self) else ()
         return ((name, value) for name, value in self._presented() if name not in unread and not _nothing(value))
@@ -73,7 +81,7 @@ class Result:
         """Lines that stand below it."""
         return []
 
-    def to_dict(self, *, largest: int | None = LISTED) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = LISTED) -> dict[str, Json]:
         """Everything as JSON values, for `json.dumps`.
 
         An array of at most `largest` entries is a list (None: every array), a larger one its shape, type, extremes and
@@ -95,7 +103,7 @@ class Result:
         head, rows = self._rows()
         return html(self._title(), head, rows, self._below())
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> RenderableType:
         """What rich shows on a terminal."""
         from rich.box import SIMPLE_HEAD
         from rich.console import Group
@@ -125,7 +133,7 @@ def html(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]], below: 
 # --- as text
 
 
-def shown(value: Any, width: int = _TEXT) -> str:
+def shown(value: object, width: int = _TEXT) -> str:
     """A value in a few characters.
 
     >>> import numpy as np
@@ -155,14 +163,14 @@ def shown(value: Any, width: int = _TEXT) -> str:
     return _shortened(str(value), width)
 
 
-def _shown_array(array: Any) -> str:
+def _shown_array(array: AnyArray) -> str:
     if not _known(array) or math.prod(array.shape) > _FEW or len(array.shape) > 1:
         text = f"{array.dtype}[{','.join(map(str, array.shape))}]"
         return text if _known(array) else f"traced {text}" if _traced(array) else text
     return shown(_listed(array)) if not array.shape else f"[{', '.join(map(shown, _listed(array)))}]"
 
 
-def _nothing(value: Any) -> bool:
+def _nothing(value: object) -> bool:
     return value is None or (isinstance(value, str | tuple | list | Mapping) and not value)
 
 
@@ -174,7 +182,7 @@ def _shortened(text: str, width: int) -> str:
 # --- as data
 
 
-def plain(value: Any, largest: int | None = LISTED) -> Any:
+def plain(value: object, largest: int | None = LISTED) -> Json:
     """A value as JSON has it.
 
     >>> import numpy as np
@@ -185,8 +193,10 @@ def plain(value: Any, largest: int | None = LISTED) -> Any:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, Result) or (callable(getattr(value, "to_dict", None)) and not isinstance(value, type)):
-        return value.to_dict(largest=largest) if isinstance(value, Result) else value.to_dict()
+    if isinstance(value, Result):
+        return value.to_dict(largest=largest)
+    if callable(own := getattr(value, "to_dict", None)) and not isinstance(value, type):
+        return own()
     if _is_array(value):
         return _plain_array(value, largest)
     if isinstance(value, Mapping):
@@ -201,10 +211,10 @@ def plain(value: Any, largest: int | None = LISTED) -> Any:
     return str(value)
 
 
-def _plain_array(array: Any, largest: int | None) -> Any:
+def _plain_array(array: AnyArray, largest: int | None) -> Json:
     if _known(array) and (largest is None or math.prod(array.shape) <= largest):
         return plain(_listed(array), largest)
-    about: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype)}
+    about: dict[str, Json] = {"shape": list(array.shape), "dtype": str(array.dtype)}
     if _known(array):
         import numpy as np
 
@@ -216,7 +226,7 @@ def _plain_array(array: Any, largest: int | None) -> Any:
     return about
 
 
-def _listed(array: Any) -> Any:
+def _listed(array: AnyArray) -> Json:
     """The entries as nested lists of Python's numbers; of types that NumPy has not, as it widens them."""
     import numpy as np
 
@@ -227,17 +237,17 @@ def _listed(array: Any) -> Any:
 # --- arrays, whoever made them
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type)
 
 
-def _traced(array: Any) -> bool:
+def _traced(array: AnyArray) -> bool:
     from jax.core import Tracer
 
     return isinstance(array, Tracer)
 
 
-def _known(array: Any) -> bool:
+def _known(array: AnyArray) -> bool:
     """Whether the numbers are here: not while something is traced, nor of keys, nor where others hold a part."""
     kind = getattr(array.dtype, "kind", "")
     extended = not isinstance(kind, str) or "key<" in str(array.dtype)
@@ -245,11 +255,11 @@ def _known(array: Any) -> bool:
     return bool(here) and not extended
 
 
-def _arrays_of(value: Any) -> list[Any]:
+def _arrays_of(value: Tree) -> list[AnyArray]:
     return list(_named_arrays(value).values())
 
 
-def _named_arrays(value: Any) -> dict[str, Any]:
+def _named_arrays(value: Tree) -> dict[str, AnyArray]:
     """The arrays of a tree, if it is made of arrays alone, by where they stand."""
     import jax
 

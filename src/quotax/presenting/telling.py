@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 SILENT = 2.0
 """Seconds before the first line on standard error, and between lines."""
@@ -69,12 +68,12 @@ class Budget:
 class Teller:
     """Tells `progress` every line, or standard error one now and then, once it takes long."""
 
-    def __init__(self, progress: Callable[[str], Any] | None, *, loud: bool = True) -> None:
+    def __init__(self, progress: Callable[[str], object] | None, *, loud: bool = True) -> None:
         """The clock starts; unless `loud`, standard error hears nothing."""
         self.progress, self.loud = progress, loud
         self.start = self.last = time.perf_counter()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """In another process standard error is told: whom `progress` told is not there."""
         return functools.partial(Teller, None, loud=self.loud), ()
 

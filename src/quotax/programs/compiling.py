@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from quotax.programs.hosted import Uncompiled, Unhosted
+from quotax.trees import Tree
 
 QUICK = {"xla_backend_optimization_level": 0}
 """Compiler options: half the time to compile, two or three to run what is no matrix product."""
@@ -73,7 +74,7 @@ def near(leaves: Iterable[Any]) -> bool:
     return all(hasattr(leaf, "dtype") and mine(leaf) for leaf in leaves) and sum(leaf.size for leaf in leaves) <= SMALL
 
 
-def fetched(tree: Any) -> Any:
+def fetched(tree: Tree) -> Any:
     """The arrays in NumPy; of those that lie in several processes each gets the whole."""
     whole = lambda leaf: leaf if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable else _gathered(leaf)
     return jax.device_get(jax.tree.map(whole, tree))

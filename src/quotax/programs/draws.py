@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import zlib
-from typing import Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
+
+from quotax.trees import AnyArray
 
 _LEAST, _MOST = 4096, 2**20
 """Between these, numbers are drawn in powers of two; below the first as many as that, above the second as asked."""
 
 
-def normal(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> Any:
+def normal(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
     """The numbers of `jax.random.normal(key, shape, dtype)`; in NumPy where the key is known and they are not many.
 
     Entry i of JAX's own generator depends on the key and on i alone: what is drawn beyond the shape is left away.
@@ -26,7 +28,7 @@ def normal(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> Any:
     return np.asarray(drawn)[:count].reshape(shape)
 
 
-def fixed(name: str, shape: tuple[int, ...]) -> Any:
+def fixed(name: str, shape: tuple[int, ...]) -> AnyArray:
     """Standard normal numbers in float32 that belong to a name: constants of a program, unless they are many."""
     seed = zlib.crc32(name.encode())
     if math.prod(shape) > _CONSTANTS:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.interpreters.partial_eval import dce_jaxpr
+
+Atom: TypeAlias = Var | Literal
+"""What an equation reads."""
+
+Setting: TypeAlias = Any
+"""Of an equation: each primitive has its own, of types that JAX does not state."""
+
+Settings: TypeAlias = Mapping[str, Setting]
+"""Those of one equation, by name."""
+
+Program = TypeVar("Program", Jaxpr, ClosedJaxpr)
 
 CALLS = {
     "jit": "jaxpr",
@@ -27,23 +39,23 @@ IDENTITIES = ("copy", "stop_gradient", "optimization_barrier", "name")
 """Primitives whose outputs are their inputs."""
 
 
-def as_closed(jaxpr: Any) -> ClosedJaxpr:
+def as_closed(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
     """A jaxpr with its constants."""
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
 
 
-def bare(jaxpr: Any) -> Jaxpr:
+def bare(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
     """A jaxpr without them."""
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
 
 
-def bodies(value: Any) -> list[Any]:
+def bodies(value: Setting) -> list[Jaxpr | ClosedJaxpr]:
     """The jaxprs in a setting of an equation, as they are there."""
     parts = value if isinstance(value, (list, tuple)) else (value,)
     return [p for p in parts if isinstance(p, (ClosedJaxpr, Jaxpr))]
 
 
-def live(jaxpr: Jaxpr) -> list[Any]:
+def live(jaxpr: Jaxpr) -> list[JaxprEqn]:
     """The equations that some output depends on."""
     needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
     kept = []
@@ -69,30 +81,37 @@ def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr, closed.consts) if len(jaxpr.constvars) == len(closed.consts) else closed
 
 
-def rewritten(closed: Any, rule: Callable[[Any, Mapping[Any, Any]], Any]) -> Any:
+def rewritten(closed: Program, rule: Callable[[JaxprEqn, Mapping[Var, JaxprEqn]], JaxprEqn | None]) -> Program:
     """The jaxpr with other equations in the place of some, in nested ones too; itself where none is another.
 
     `rule` takes an equation, and the equations by what they make; it gives the equation that is in its place, or None.
     """
     jaxpr = bare(closed)
     made = {v: e for e in jaxpr.eqns for v in e.outvars}
-    equations = []
-    for equation in jaxpr.eqns:
-        other = rule(equation, made)
-        if other is None:
-            params = {
-                name: inside(value, lambda body: rewritten(body, rule)) for name, value in equation.params.items()
-            }
-            same = all(params[name] is value for name, value in equation.params.items())
-            other = equation if same else equation.replace(params=params)
-        equations.append(other)
-    if all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True)):
-        return closed
-    other = jaxpr.replace(eqns=equations)
-    return ClosedJaxpr(other, closed.consts) if isinstance(closed, ClosedJaxpr) else other
+    read = lambda body: rewritten(body, rule)
+    return with_equations(closed, [rule(e, made) or with_bodies(e, read) for e in jaxpr.eqns])
 
 
-def inside(value: Any, read: Callable[[Any], Any]) -> Any:
+def with_equations(closed: Program, equations: Sequence[JaxprEqn]) -> Program:
+    """The jaxpr with these in the place of its equations; itself where they are its own."""
+    jaxpr = bare(closed)
+    same = all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True))
+    return closed if same else with_jaxpr(closed, jaxpr.replace(eqns=list(equations)))
+
+
+def with_jaxpr(closed: Program, jaxpr: Jaxpr) -> Program:
+    """Another jaxpr with the constants of this one, if it has any."""
+    return cast(Program, ClosedJaxpr(jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else jaxpr)
+
+
+def with_bodies(equation: JaxprEqn, read: Callable[[Program], Program]) -> JaxprEqn:
+    """The equation with the jaxprs in its settings read; itself where each of them is."""
+    params = {name: inside(value, read) for name, value in equation.params.items()}
+    same = all(params[name] is value for name, value in equation.params.items())
+    return equation if same else equation.replace(params=params)
+
+
+def inside(value: Setting, read: Callable[[Program], Program]) -> Setting:
     """A setting of an equation with its jaxprs read; itself where each of them is."""
     if not bodies(value):
         return value
@@ -134,6 +153,11 @@ def _constants_apart(jaxpr: Any) -> None:
         for value in equation.params.values():
             for body in bodies(value):
                 _constants_apart(body)
+
+
+def shaped(atom: Atom) -> ShapedArray:
+    """The shape and type of an array in a jaxpr; JAX's own annotation leaves open what an atom is."""
+    return cast(ShapedArray, atom.aval)
 
 
 def is_key(value: Any) -> bool:

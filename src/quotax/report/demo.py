@@ -23,6 +23,7 @@ from quotax.pipeline import derive, quotient, verify
 from quotax.presenting.tables import table
 from quotax.sharpness import sharpness
 from quotax.symmetry import GL, PositiveDiagonal, Symmetry, Translation
+from quotax.trees import Tree
 
 RADIUS = 0.5
 """Of the balls, in the parameters' own units: a few per cent of the trained parameters' norm."""
@@ -32,7 +33,7 @@ STRETCH = 0.5
 
 
 @architecture(params={"W1": "h x", "b1": "h", "W2": "y h", "b2": "y"}, inputs={"x": "x"})
-def relu_network(p: Any, x: jax.Array) -> jax.Array:
+def relu_network(p: Tree, x: jax.Array) -> jax.Array:
     """One hidden layer, pixels in, logits out."""
     return jax.nn.log_softmax(p["W2"] @ jax.nn.relu(p["W1"] @ x + p["b1"]) + p["b2"])
 
@@ -50,7 +51,7 @@ def relu_network(p: Any, x: jax.Array) -> jax.Array:
     },
     inputs={"x": "row pixel"},
 )
-def attention_model(p: Any, x: jax.Array) -> jax.Array:
+def attention_model(p: Tree, x: jax.Array) -> jax.Array:
     """One attention layer over the rows of an image, a residual connection, and a softmax head over their mean."""
     h = x @ p["E"].T + p["P"]
     q, k, v = (jnp.einsum("td,hkd->htk", h, p[name]) for name in ("Wq", "Wk", "Wv"))
@@ -149,9 +150,9 @@ class Trained:
     title: str
     net: Network
     data: tuple[jax.Array, jax.Array]
-    loss: Callable[[Any, Any], jax.Array]
+    loss: Callable[[Tree, Tree], jax.Array]
     rising: Callable[[Any, Any], Any]
-    params: Any
+    params: Tree
 
 
 @dataclass(frozen=True)
@@ -223,8 +224,8 @@ def _study(run: Trained, group: Proved, test: tuple[np.ndarray, np.ndarray], pro
     )
 
 
-def _cross_entropy(net: Network) -> Callable[[Any, Any], jax.Array]:
-    def loss(params: Any, batch: Any) -> jax.Array:
+def _cross_entropy(net: Network) -> Callable[[Tree, Tree], jax.Array]:
+    def loss(params: Tree, batch: Tree) -> jax.Array:
         images, labels = batch
         log_probabilities = jax.vmap(net, (None, 0))(params, images)
         return -jnp.mean(jnp.take_along_axis(log_probabilities, labels[:, None], axis=-1))
@@ -232,10 +233,12 @@ def _cross_entropy(net: Network) -> Callable[[Any, Any], jax.Array]:
     return loss
 
 
-def _train(loss: Callable[[Any, Any], jax.Array], params: Any, data: Any, steps: int = 400, rate: float = 3e-3) -> Any:
+def _train(
+    loss: Callable[[Tree, Tree], jax.Array], params: Tree, data: Any, steps: int = 400, rate: float = 3e-3
+) -> Tree:
     """Full-batch Adam as one program, which needs no Python between its steps."""
 
-    def step(data: Any, state: Any, i: jax.Array) -> tuple[Any, None]:
+    def step(data: Any, state: Tree, i: jax.Array) -> tuple[Tree, None]:
         params, first, second = state
         slope = jax.grad(loss)(params, data)
         first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slope)

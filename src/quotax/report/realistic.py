@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from quotax import MetricWarning, quotient, sharpness
+from quotax.trees import Tree
 
 if TYPE_CHECKING:
     from quotax.catalogue import CatalogueEntry
@@ -66,7 +68,7 @@ class Realistic:
         return f"the first perturbation, carried along, is worth {self.carried:.4g}: {why}"
 
 
-def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) -> Realistic:
+def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: DTypeLike | None = None) -> Realistic:
     """Divide the entry's network of realistic size by `found`, and measure it."""
     start, dtype = time.perf_counter(), jnp.result_type(float if dtype is None else dtype)
     net = entry.architecture.at(**entry.realistic)
@@ -113,14 +115,14 @@ def realistic(entry: CatalogueEntry, found: SymmetryGroup, dtype: Any = None) ->
     )  # fmt: skip
 
 
-def _normal(like: Any) -> Any:
+def _normal(like: Tree) -> Tree:
     """Normal numbers in the shape of a tree, other ones in every array."""
     leaves, structure = jax.tree.flatten(like)
     draw = lambda k, leaf: jax.random.normal(jax.random.fold_in(jax.random.key(3), k), leaf.shape, leaf.dtype)
     return jax.tree.unflatten(structure, [draw(k, leaf) for k, leaf in enumerate(leaves)])
 
 
-def _inputs(entry: CatalogueEntry, sizes: Any, dtype: Any) -> list[jax.Array]:
+def _inputs(entry: CatalogueEntry, sizes: Any, dtype: DTypeLike) -> list[jax.Array]:
     """Random inputs of the kinds that are declared."""
     model = entry.architecture
     given = dict.fromkeys(model.axis_names, FREE) | dict(entry.realistic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from quotax.errors import SharpnessError
 from quotax.sharpness.problem.arguments import check_choice, check_point, check_radius, takes_points
 from quotax.sharpness.problem.ball import Space, euclidean
-from quotax.sharpness.problem.vectors import Tree
+from quotax.trees import AnyArray, AnyPoint, AnySpace, Keyword, Tree
 
 if TYPE_CHECKING:
     import optax
@@ -41,7 +41,7 @@ def horizontal(space: Space, *, gradients: bool = False) -> optax.GradientTransf
     call = "quotax.horizontal"
     _check_space(call, space)
 
-    def update(updates: Tree, state: Any, params: Tree | None = None, **extra: Any) -> tuple[Tree, Any]:
+    def update(updates: Tree, state: Tree, params: Tree | None = None, **extra: Keyword) -> tuple[Tree, Tree]:
         del extra
         point = check_point(call, space, _required(call, params))
         if gradients:
@@ -87,12 +87,12 @@ def sam(
 
     def update(
         updates: Tree,
-        state: Any,
+        state: Tree,
         params: Tree | None = None,
         *,
         grad_fn: Callable[..., Tree] | None = None,
-        **extra: Any,
-    ) -> tuple[Tree, Any]:
+        **extra: Keyword,
+    ) -> tuple[Tree, Tree]:
         del extra
         params = _required(call, params)
         if grad_fn is None:
@@ -105,7 +105,7 @@ def sam(
     return _transformation(update)
 
 
-def _worst(call: str, space: Space | None, radius: Any, ball: str, params: Tree, covector: Tree) -> Tree:
+def _worst(call: str, space: Space | None, radius: AnyArray, ball: str, params: Tree, covector: Tree) -> Tree:
     """The parameters moved by `radius` in the direction of steepest ascent; not moved where there is none."""
     if space is None:
         import optax
@@ -122,7 +122,7 @@ def _worst(call: str, space: Space | None, radius: Any, ball: str, params: Tree,
     return jax.tree.map(lambda p, s: p + s.astype(p.dtype), params, step)
 
 
-def _gradient(point: Any, covector: Tree) -> Tree:
+def _gradient(point: AnyPoint, covector: Tree) -> Tree:
     """The horizontal gradient of the point's metric."""
     raised = covector if euclidean(point) or not hasattr(point, "sharp") else point.sharp(covector)
     return _like(covector, point.horizontal(raised))
@@ -143,7 +143,7 @@ def _calling(grad_fn: Callable[..., Tree]) -> Callable[[Tree], Tree]:
     return grad_fn
 
 
-def _check_space(call: str, space: Any) -> None:
+def _check_space(call: str, space: AnySpace) -> None:
     if not takes_points(space):
         raise SharpnessError(
             f"`{call}` needs a quotient with `at(params)`, got {type(space).__name__}; "
@@ -157,7 +157,7 @@ def _required(call: str, params: Tree | None) -> Tree:
     return params
 
 
-def _transformation(update: Callable[..., Any]) -> optax.GradientTransformationExtraArgs:
+def _transformation(update: Callable[..., Tree]) -> optax.GradientTransformationExtraArgs:
     """An optax transformation without state; optax is imported when one is made, not with quotax."""
     import optax
 

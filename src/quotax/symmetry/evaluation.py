@@ -11,21 +11,24 @@ from quotax.artifacts import ArraySpec
 from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, TANGENT, Entry, variable
 from quotax.symmetry.new_entries.reading import Arrays, read
 from quotax.symmetry.symmetry import Action
+from quotax.trees import AnyArray
 
-Named = Mapping[str, Any]
+Named = Mapping[str, AnyArray]
 Specs = Sequence[ArraySpec]
 Sizes = Mapping[str, int]
 
 
 def transformed(
-    action: Action, specs: Specs, sizes: Sizes, params: Named, g: Any, arrays: Arrays, inverse: Any = None
-) -> dict[str, Any]:
+    action: Action, specs: Specs, sizes: Sizes, params: Named, g: AnyArray, arrays: Arrays, inverse: AnyArray = None
+) -> dict[str, AnyArray]:
     """The parameters that move, at `g`; a matrix comes with its inverse."""
     element = {ELEMENT: g[()] if isinstance(g, np.ndarray) else g} | ({} if inverse is None else {INVERSE: inverse})
     return _evaluated(action, action.entries, specs, sizes, params, element, arrays)
 
 
-def velocity(action: Action, specs: Specs, sizes: Sizes, params: Named, xi: Any, arrays: Arrays) -> dict[str, Any]:
+def velocity(
+    action: Action, specs: Specs, sizes: Sizes, params: Named, xi: AnyArray, arrays: Arrays
+) -> dict[str, AnyArray]:
     """The velocity of the parameters that move, along `xi`; linear in `xi`."""
     return _evaluated(action, action.infinitesimal, specs, sizes, params, {TANGENT: xi}, arrays)
 

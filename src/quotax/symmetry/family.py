@@ -5,19 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quotax.artifacts import ArraySpec
 from quotax.symmetry.groups import Group
 from quotax.symmetry.symmetry import Action
 from quotax.symmetry.terms import Term
+from quotax.trees import AnyArray
 
 
 class Programs(NamedTuple):
     """How a family runs: functions of the family, of named arrays, and of an element of its group or algebra."""
 
-    act: Callable[[Family, Mapping[str, Any], Any], dict[str, Any]]
-    field: Callable[[Family, Mapping[str, Any], Any], dict[str, Any]]
+    act: Callable[[Family, Mapping[str, AnyArray], AnyArray], dict[str, AnyArray]]
+    field: Callable[[Family, Mapping[str, AnyArray], AnyArray], dict[str, AnyArray]]
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class Family:
         """The dimension of the group."""
         return self.group.dimension(self.sizes)
 
-    def act(self, arrays: Mapping[str, Any], g: Any) -> dict[str, Any]:
+    def act(self, arrays: Mapping[str, AnyArray], g: AnyArray) -> dict[str, AnyArray]:
         """The parameters moved by `g`: by the whole action, whichever terms are looked at."""
         assert self.programs is not None
         return self.programs.act(self, arrays, g)
 
-    def field(self, arrays: Mapping[str, Any], xi: Any) -> dict[str, Any]:
+    def field(self, arrays: Mapping[str, AnyArray], xi: AnyArray) -> dict[str, AnyArray]:
         """The velocity along `xi` of the parameters that the whole action moves; linear in `xi`."""
         assert self.programs is not None
         return self.programs.field(self, arrays, xi)
@@ -88,7 +89,7 @@ class Family:
     def _hash(self) -> int:
         return hash((self.name, self.group, self.extents, self.specs, self.moved, self.terms, self.origin))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, AnyArray]:
         """Without what follows from the fields: hashes of names differ from one process to the next."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

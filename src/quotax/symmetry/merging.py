@@ -26,9 +26,11 @@ import sympy as sp
 
 from quotax.artifacts import ArraySpec, Cut
 from quotax.parts import whole_name
+from quotax.presenting import Json
 from quotax.symmetry.new_entries.general_entries import ELEMENT, INVERSE, Entry, parameter, variable
 from quotax.symmetry.plain import group_data
 from quotax.symmetry.symmetry import Action
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class _Term:
     summed: frozenset[Any]
 
 
-def mapping(action: Action, specs: tuple[ArraySpec, ...]) -> dict[str, Any]:
+def mapping(action: Action, specs: tuple[ArraySpec, ...]) -> dict[str, Json]:
     """The action as data: the group, the axes of its element, and what becomes of every array that moves.
 
     >>> from quotax.symmetry import GL, Symmetry
@@ -63,8 +65,8 @@ def mapping(action: Action, specs: tuple[ArraySpec, ...]) -> dict[str, Any]:
     return {"name": action.name, "group": group_data(action.group), "element": element, "arrays": arrays}
 
 
-def _array(entry: Entry, spec: ArraySpec, action: Action) -> dict[str, Any]:
-    data: dict[str, Any] = {"axes": list(spec.factors)}
+def _array(entry: Entry, spec: ArraySpec, action: Action) -> dict[str, Json]:
+    data: dict[str, Json] = {"axes": list(spec.factors)}
     if spec.cuts:
         data["part"] = {"of": whole_name(spec), "cuts": [_cut(cut) for cut in spec.cuts]}
     terms = None if entry.projectors else _terms(entry.expression)
@@ -73,7 +75,7 @@ def _array(entry: Entry, spec: ArraySpec, action: Action) -> dict[str, Any]:
     return data | {"formula": entry.text}
 
 
-def _cut(cut: Cut) -> dict[str, Any]:
+def _cut(cut: Cut) -> dict[str, Json]:
     pieces = [list(piece) for piece in cut.pieces]
     return {
         "axis": cut.axis, "pieces": pieces, "index": cut.index,
@@ -114,11 +116,11 @@ def _terms(expression: sp.Expr) -> list[_Term] | None:
     return None
 
 
-def _number(value: Any) -> int | float:
+def _number(value: AnyArray) -> int | float:
     return int(value) if sp.sympify(value).is_Integer else float(value)
 
 
-def _multiplied(entry: Entry, terms: list[_Term], action: Action) -> dict[str, Any] | None:
+def _multiplied(entry: Entry, terms: list[_Term], action: Action) -> dict[str, Json] | None:
     """One product of the old array with elements, each along a dimension of its own."""
     if len(terms) != 1:
         return None
@@ -140,7 +142,7 @@ def _multiplied(entry: Entry, terms: list[_Term], action: Action) -> dict[str, A
 
 def _step(
     factor: _Factor, entry: Entry, turned: Mapping[int, tuple[Any, Any]], action: Action
-) -> dict[str, Any] | None:
+) -> dict[str, Json] | None:
     """What one element does: along which dimension, from which side, one for each index of which dimension."""
     group, indices = action.group, factor.indices
     each = None
@@ -172,7 +174,7 @@ def _step(
     return {"dimension": entry.indices.index(indices[0]), "power": power, "each": each}
 
 
-def _added(entry: Entry, terms: list[_Term]) -> dict[str, Any] | None:
+def _added(entry: Entry, terms: list[_Term]) -> dict[str, Json] | None:
     """The old array, and a multiple of the element along some of its dimensions."""
     same = [t for t in terms if t.coefficient == 1 and t.factors == (_Factor(variable(entry.name), entry.indices, 1),)]
     others = [t for t in terms if t not in same]
@@ -189,7 +191,7 @@ def _added(entry: Entry, terms: list[_Term]) -> dict[str, Any] | None:
     }
 
 
-def _contracted(entry: Entry, terms: list[_Term]) -> dict[str, Any] | None:
+def _contracted(entry: Entry, terms: list[_Term]) -> dict[str, Json] | None:
     """The terms as NumPy's `einsum` takes them; what a term says nothing of is the same for all its indices."""
     rows = []
     for term in terms:

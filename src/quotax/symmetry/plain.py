@@ -8,9 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 from quotax.errors import SymmetryError
+from quotax.presenting import Json
 from quotax.symmetry import groups
 from quotax.symmetry.groups import Group
 from quotax.symmetry.symmetry import Symmetry
+from quotax.trees import AnyArray
 
 _PUBLIC = {name: getattr(groups, name) for name in groups.__all__}
 KINDS: Mapping[str, type[Group]] = {
@@ -21,7 +23,7 @@ KINDS: Mapping[str, type[Group]] = {
 """The groups by name."""
 
 
-def group_data(group: Group) -> dict[str, Any]:
+def group_data(group: Group) -> dict[str, Json]:
     """The group's name, and what it is made with.
 
     >>> group_data(KINDS["GL"]("k", each="head"))
@@ -31,7 +33,7 @@ def group_data(group: Group) -> dict[str, Any]:
     return {"kind": type(group).__name__} | {name: value for name, value in made.items() if value is not None}
 
 
-def group_of(data: Any, where: str) -> Group:
+def group_of(data: Json, where: str) -> Group:
     """The group of such data; `where` begins a refusal."""
     if not isinstance(data, Mapping) or data.get("kind") not in KINDS:
         kind = data.get("kind") if isinstance(data, Mapping) else data
@@ -55,7 +57,7 @@ def symmetry_data(symmetry: Symmetry) -> dict[str, Any]:
     return data | ({"constants": held} if held else {})
 
 
-def symmetry_of(data: Any, where: str) -> Symmetry:
+def symmetry_of(data: Json, where: str) -> Symmetry:
     """The symmetry of such data."""
     if not isinstance(data, Mapping) or not {"name", "group", "action"} <= set(data):
         raise SymmetryError(f"{where}: a symmetry has a name, a group and an action, got {data!r}.")
@@ -67,7 +69,7 @@ def symmetry_of(data: Any, where: str) -> Symmetry:
         raise error if str(error).startswith(where) else SymmetryError(f"{where}: {error}") from None
 
 
-def text(value: Any, width: int = 100, indent: str = "", used: int = 0) -> str:
+def text(value: AnyArray, width: int = 100, indent: str = "", used: int = 0) -> str:
     """JSON in which whatever fits stands on one line, of which `used` columns are taken.
 
     >>> print(text({"axes": ["h", "x"], "steps": [1, 2, 3]}, 24))

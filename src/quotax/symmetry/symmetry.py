@@ -17,6 +17,7 @@ from quotax.symmetry.infinitesimal import differentiate
 from quotax.symmetry.language.parsing import parse_action
 from quotax.symmetry.new_entries.general_entries import Entry, degree
 from quotax.symmetry.terms import Term, terms
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True, init=False)
@@ -136,7 +137,7 @@ class Symmetry:
         """By value, as equality is."""
         return hash((self.name, self.group, tuple(self.action.items()), self.constants))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """What it was made of, and what it was read as."""
         return Symmetry, (self.name, self.group, dict(self.action), self.constants), {"_bound": self._bound}
 
@@ -204,7 +205,7 @@ class Action:
         """The same formulas for the elements of a subgroup, which have the same layout."""
         return Action(Symmetry(self.name, group, self.symmetry.action, self.constants), self.entries)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, AnyArray]:
         """Without what follows from the entries."""
         return {"symmetry": self.symmetry, "entries": self.entries}
 

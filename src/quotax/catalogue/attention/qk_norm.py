@@ -7,15 +7,14 @@ coordinate between `Q` or `K` and its gain. Without eps the norms also take the 
 
 from __future__ import annotations
 
-from typing import Any
-
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.heads import attend, rotate_halves
 from quotax.catalogue.pieces.normalisation import rms_norm
+from quotax.declare import Architecture
 
 
-def qk_norm(eps: float) -> Any:
+def qk_norm(eps: float) -> Architecture:
     """The declaration."""
     shapes = {"Q": "k d", "K": "k d", "V": "v d", "O": "d v", "gq": "k", "gk": "k"}
 

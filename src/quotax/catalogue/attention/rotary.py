@@ -6,16 +6,18 @@ multiplication of pairs, so `GL(k)` of queries and keys shrinks to `C*^(k/2)`, o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.heads import attend, rotate_adjacent, rotate_halves
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def rotary(turn: Any) -> Any:
+def rotary(turn: Callable[..., AnyArray]) -> Architecture:
     """The declaration of one head."""
 
     @qx.architecture(params={"Q": "k d", "K": "k d", "V": "v d", "O": "d v"}, inputs={"x": "t d"})

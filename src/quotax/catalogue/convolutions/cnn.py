@@ -8,15 +8,17 @@ sizes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def convolution(activation: Any, bias: bool) -> Any:
+def convolution(activation: Callable[..., AnyArray], bias: bool) -> Architecture:
     """The declaration."""
 
     @qx.architecture(params={"K": "c 1 3", "L": "o c 3"} | ({"b": "c"} if bias else {}), inputs={"x": "n"})

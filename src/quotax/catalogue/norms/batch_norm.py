@@ -6,16 +6,15 @@ inputs the norm is an affine map: leaky ReLU's factors pass through gain and shi
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
 
 
-def batch_norm(eps: float) -> Any:
+def batch_norm(eps: float) -> Architecture:
     """The declaration."""
 
     @qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "n x"})

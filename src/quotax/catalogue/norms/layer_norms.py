@@ -8,16 +8,18 @@ to order, and up to the sign of all of them together.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.normalisation import layer_norm
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def written(eps: float) -> Any:
+def written(eps: float) -> Architecture:
     """The declaration of a norm that is the output."""
 
     @qx.architecture(params={"W": "h x", "b": "h"}, inputs={"x": "x"})
@@ -33,7 +35,7 @@ def read(p, x):
     return p["A"] @ layer_norm(p["W"] @ x)
 
 
-def by(deviation: Any) -> Any:
+def by(deviation: Callable[..., AnyArray]) -> Architecture:
     """The declaration of a layer with the norm written out, before tanh."""
 
     @qx.architecture(params={"W": "h x", "b": "h", "A": "y h"}, inputs={"x": "x"})

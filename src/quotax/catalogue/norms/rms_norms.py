@@ -6,17 +6,16 @@ through; computed in bfloat16 and cast back, the function that is meant is the s
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.normalisation import rms_norm
+from quotax.declare import Architecture
 
 
-def between(eps: float, gain: bool) -> Any:
+def between(eps: float, gain: bool) -> Architecture:
     """The declaration."""
 
     @qx.architecture(params={"A": "y h", "W": "h x"} | ({"g": "h"} if gain else {}), inputs={"x": "x"})

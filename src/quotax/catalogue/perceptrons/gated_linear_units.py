@@ -6,17 +6,24 @@ one by all.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
-GATES: dict[str, Any] = {"swiglu": jax.nn.silu, "geglu": jax.nn.gelu, "reglu": jax.nn.relu, "bilinear": lambda z: z}
+GATES: dict[str, Callable[..., AnyArray]] = {
+    "swiglu": jax.nn.silu,
+    "geglu": jax.nn.gelu,
+    "reglu": jax.nn.relu,
+    "bilinear": lambda z: z,
+}
 
 
-def gated(gate: str) -> Any:
+def gated(gate: str) -> Architecture:
     """The declaration."""
     activation = GATES[gate]
 

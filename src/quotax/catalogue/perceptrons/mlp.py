@@ -9,15 +9,17 @@ with an output bias.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
-ACTIVATIONS: dict[str, Any] = {
+ACTIVATIONS: dict[str, Callable[..., AnyArray]] = {
     "relu": jax.nn.relu,
     "leaky_relu": jax.nn.leaky_relu,
     "abs": jnp.abs,
@@ -43,7 +45,7 @@ REFERENCE = {
 ELSE = "Albertini, Sontag and Maillot 1993, Uniqueness of weights for neural networks"
 
 
-def mlp(activation: str, biases: bool) -> Any:
+def mlp(activation: str, biases: bool) -> Architecture:
     """The declaration."""
     between = ACTIVATIONS[activation]
     params = {"W1": "h x", "W2": "y h"} | ({"b1": "h", "b2": "y"} if biases else {})

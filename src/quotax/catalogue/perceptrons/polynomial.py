@@ -7,13 +7,12 @@ quadratic in the parameters. Cubes are a decomposition into tensors of rank one,
 
 from __future__ import annotations
 
-from typing import Any
-
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
 
 
-def polynomial(power: int) -> Any:
+def polynomial(power: int) -> Architecture:
     """The declaration."""
 
     @qx.architecture(params={"W": "h x", "a": "h"}, inputs={"x": "x"})

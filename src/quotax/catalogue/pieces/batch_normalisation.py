@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+from quotax.trees import AnyArray
 
-def convolved(x: Any, kernel: Any) -> Any:
+
+def convolved(x: AnyArray, kernel: AnyArray) -> AnyArray:
     """`SAME` convolution of `(example, channel, place)`."""
     return jax.lax.conv(x, kernel, (1,), "SAME")
 
 
-def batch_normed(z: Any, gain: Any, shift: Any, eps: float = 1e-5) -> Any:
+def batch_normed(z: AnyArray, gain: AnyArray, shift: AnyArray, eps: float = 1e-5) -> AnyArray:
     """Every channel without mean and deviation, with gain and shift."""
     z = z - jnp.mean(z, (0, 2), keepdims=True)
     z = z * jax.lax.rsqrt(jnp.mean(z**2, (0, 2), keepdims=True) + eps)

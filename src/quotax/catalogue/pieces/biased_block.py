@@ -8,7 +8,7 @@ hides what they add). And what writes to the stream may add a multiple of the on
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import quotax as qx
 from quotax.catalogue.entry import Fact
 from quotax.catalogue.pieces.normalisation import layer_norm
+from quotax.trees import AnyArray, Tree
 
 EPS = 1e-5
 SHAPES = {
@@ -45,7 +46,7 @@ FAMILIES = (
 DISCRETE = (Fact(qx.Permutation("head"), "Q K V O bQ bV"), Fact(qx.Permutation("f"), "W1 b1 W2"))
 
 
-def block(p: Any, x: Any, attend: Any) -> Any:
+def block(p: Tree, x: AnyArray, attend: Callable[..., AnyArray]) -> AnyArray:
     """The stream after attention and MLP."""
     z = layer_norm(x, p["g1"], p["s1"], EPS)
     q, k, v = (jnp.einsum("hkd,td->htk", p[n], z) + p["b" + n][:, None] for n in "QKV")

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+from quotax.trees import AnyArray, Tree
 
-def attend(q: Any, k: Any, v: Any) -> Any:
+
+def attend(q: AnyArray, k: AnyArray, v: Tree) -> AnyArray:
     """Scores, softmax over sources, values; leading axes are heads."""
     return jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2), -1) @ v
 
 
-def attend_causally(q: Any, k: Any, v: Any) -> Any:
+def attend_causally(q: AnyArray, k: AnyArray, v: Tree) -> AnyArray:
     """The same where a target sees itself and what is before it."""
     scores = q @ jnp.swapaxes(k, -1, -2)
     return jax.nn.softmax(causal(scores), -1) @ v
 
 
-def causal(scores: Any) -> Any:
+def causal(scores: AnyArray) -> AnyArray:
     """Scores with those of later sources at minus infinity."""
     return jnp.where(jnp.tril(jnp.ones(scores.shape[-2:])) > 0, scores, -jnp.inf)
 
 
-def rotate_adjacent(z: Any) -> Any:
+def rotate_adjacent(z: AnyArray) -> AnyArray:
     """Rotary positions on the pairs `2 i, 2 i + 1`, as RoFormer has them."""
     t, k = z.shape[-2:]
     angle = jnp.arange(t)[:, None] / 10000 ** (jnp.arange(0, k, 2) / k)
@@ -33,7 +33,7 @@ def rotate_adjacent(z: Any) -> Any:
     return jnp.stack([a * c - b * s, a * s + b * c], -1).reshape(z.shape)
 
 
-def rotate_halves(z: Any) -> Any:
+def rotate_halves(z: AnyArray) -> AnyArray:
     """Rotary positions on the pairs `i, i + k/2`, as LLaMA's code has them: `z cos + rotate_half(z) sin`."""
     t, k = z.shape[-2:]
     angle = jnp.arange(t)[:, None] / 10000 ** (jnp.arange(0, k, 2) / k)

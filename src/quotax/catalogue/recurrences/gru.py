@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def gru(candidate: Any = jnp.tanh) -> Any:
+def gru(candidate: Callable[..., AnyArray] = jnp.tanh) -> Architecture:
     """The declaration, also for candidates that are not odd."""
     params = {f"{kind}{n}": axes for n in "zrn" for kind, axes in (("W", "h x"), ("U", "h h"), ("b", "h"))}
 

@@ -7,16 +7,20 @@ scaled. With the gates in one array `W`, a gate is a part of it, `W.3`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def lstm(gate: Any = jax.nn.sigmoid, cell: Any = jnp.tanh, out_bias: bool = False) -> Any:
+def lstm(
+    gate: Callable[..., AnyArray] = jax.nn.sigmoid, cell: Callable[..., AnyArray] = jnp.tanh, out_bias: bool = False
+) -> Architecture:
     """The declaration, also for cells that are not odd."""
     params = {f"{kind}{n}": axes for n in "ifog" for kind, axes in (("W", "h x"), ("U", "h h"), ("b", "h"))}
 

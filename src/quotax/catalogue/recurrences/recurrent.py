@@ -5,16 +5,18 @@ ReLU leaves a positive factor for every unit, tanh an order and a sign.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 
-def recurrent(activation: Any) -> Any:
+def recurrent(activation: Callable[..., AnyArray]) -> Architecture:
     """The declaration; the state is read at every step."""
 
     @qx.architecture(params={"U": "h x", "R": "h h", "C": "y h"}, inputs={"x": "t x"})

@@ -7,8 +7,6 @@ the gains, and the last gain. The published fusions have the gains and the rotat
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -16,6 +14,7 @@ import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.heads import attend_causally, rotate_halves
 from quotax.catalogue.pieces.normalisation import rms_norm
+from quotax.declare import Architecture
 
 LAYER = {
     "n1": "d", "Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k",
@@ -23,7 +22,7 @@ LAYER = {
 }  # fmt: skip
 
 
-def llama(layers: int) -> Any:
+def llama(layers: int) -> Architecture:
     """The declaration, for any number of layers."""
     names = [f"layer{i}" for i in range(layers)]
 

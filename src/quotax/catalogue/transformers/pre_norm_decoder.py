@@ -10,7 +10,7 @@ more. A multiple of the ones in `E` against one in `P` is counted twice.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,13 @@ import quotax as qx
 from quotax.catalogue.entry import CatalogueEntry, Fact
 from quotax.catalogue.pieces.heads import attend_causally
 from quotax.catalogue.pieces.normalisation import layer_norm, rms_norm
+from quotax.declare import Architecture
+from quotax.trees import AnyArray
 
 BLOCK = {"Q": "head k d", "K": "head k d", "V": "head k d", "O": "d head k", "W1": "f d", "W2": "d f"}
 
 
-def decoder(blocks: int, norm: Any = rms_norm) -> Any:
+def decoder(blocks: int, norm: Callable[..., AnyArray] = rms_norm) -> Architecture:
     """The declaration, for any number of blocks."""
     names = [f"block{i}" for i in range(blocks)]
     params = {"E": "vocab d", "P": "t d", **dict.fromkeys(names, BLOCK), "U": "vocab d"}

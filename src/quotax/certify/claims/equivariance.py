@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from quotax.certify.ladder import certify
 from quotax.errors import ArchitectureError
 from quotax.parts import whole_name
 from quotax.symmetry import Action
+from quotax.trees import Dim, Keyword, Tree
 
 PROBE = "probe"
 """The name of the dual vector that reads the output."""
@@ -24,7 +24,7 @@ _UNEQUAL = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
 def certify_equivariance(
-    model: Model, forward: Callable[..., Any], output: ArraySpec, action: Action, **settings: Any
+    model: Model, forward: Callable[..., Tree], output: ArraySpec, action: Action, **settings: Keyword
 ) -> Certificate:
     """Prove or refute equivariance, where `action` moves parameters, inputs, and a probe `c` dual to the output.
 
@@ -36,7 +36,7 @@ def certify_equivariance(
     return dataclasses.replace(made, claim=f"{model.name} is equivariant under {action.name}: {action.group}")
 
 
-def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -> FunctionModel:
+def probed_model(model: Model, forward: Callable[..., Tree], output: ArraySpec) -> FunctionModel:
     """The number that a probe reads, as a function of parameters, real inputs and the probe.
 
     Refused when the output is not one array with exactly these axes: `sum(c * f)` is a number then too, because shapes
@@ -50,7 +50,7 @@ def probed_model(model: Model, forward: Callable[..., Any], output: ArraySpec) -
     return FunctionModel(model.name, paired, params, others, model.fixed)
 
 
-def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any, *others: Any) -> Any:
+def _paired(model: Model, forward: Callable[..., Tree], output: ArraySpec, p: Tree, *others: Tree) -> Tree:
     rest = iter(others)
     inputs = [p[spec.name] if spec.kind == "real" else next(rest) for spec in model.inputs]
     own = {whole_name(spec).split("/")[0] for spec in model.params}
@@ -59,7 +59,7 @@ def _paired(model: Model, forward: Callable[..., Any], output: ArraySpec, p: Any
     return jnp.sum(p[PROBE] * found)
 
 
-def check_output(model: Model, forward: Callable[..., Any], output: ArraySpec) -> None:
+def check_output(model: Model, forward: Callable[..., Tree], output: ArraySpec) -> None:
     """Refuse axes that are not those of the output, at sizes that are unequal if the model has such."""
     unknown = [axis for axis in output.axis_names if axis not in model.axis_names]
     if unknown:
@@ -97,7 +97,7 @@ def _sizes(axes: tuple[str, ...]) -> Iterator[dict[str, int]]:
 
 
 def _check_shape(
-    model: Model, output: ArraySpec, found: tuple[Any, ...], declared: tuple[Any, ...], sizes: Mapping[str, int] | None
+    model: Model, output: ArraySpec, found: tuple[Dim, ...], declared: tuple[Dim, ...], sizes: Mapping[str, int] | None
 ) -> None:
     if found == declared:
         return
@@ -109,10 +109,10 @@ def _check_shape(
     )
 
 
-def _shape_text(shape: tuple[Any, ...]) -> str:
+def _shape_text(shape: tuple[Dim, ...]) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def _kind(tree: Any) -> str:
+def _kind(tree: Tree) -> str:
     data = tree.node_data()
     return data[0].__name__ if data else "None"

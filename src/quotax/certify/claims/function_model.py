@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from quotax.artifacts import ArraySpec, OpenTrace, Trace
 from quotax.interpret import open_trace, trace
+from quotax.trees import Tree
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,15 @@ class FunctionModel:
     """A function of named arrays as a model."""
 
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., Tree]
     params: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...] = ()
     fixed: Mapping[str, int | str] = field(default_factory=dict)
     users: bool = True
     """Whether the function is a user's, which may look at types."""
-    _traces: dict[Any, Trace] = field(default_factory=dict, compare=False, repr=False)
+    _traces: dict[Hashable, Trace] = field(default_factory=dict, compare=False, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without traces, which are made again."""
         kept = {"name": self.name, "function": self.function, "params": self.params, "inputs": self.inputs}
         return {**kept, "fixed": self.fixed, "users": self.users, "_traces": {}}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +20,7 @@ from quotax.certify.ladder import certify
 from quotax.errors import GeometryError
 from quotax.symmetry import ELEMENT, INVERSE, Action, Entry, variable
 from quotax.symmetry.new_entries.sums import contract_deltas
+from quotax.trees import Keyword, Tree
 
 FIRST, SECOND = "first tangent", "second tangent"
 """Groups of parameters that hold tangent vectors."""
@@ -29,10 +29,10 @@ FIRST, SECOND = "first tangent", "second tangent"
 def certify_measure(
     model: Model,
     action: Action,
-    measure: Callable[..., Any],
+    measure: Callable[..., Tree],
     inputs: tuple[ArraySpec, ...] = (),
     settled: bool = False,
-    **settings: Any,
+    **settings: Keyword,
 ) -> Certificate:
     """Prove or refute `m(g . theta) = m(theta)`, or `m(g . theta, x) = m(theta, x)` for every x if there are inputs.
 
@@ -47,11 +47,11 @@ def certify_measure(
 
 
 def certify_metric(
-    model: Model, action: Action, metric: str | Callable[[Any, Any, Any], Any], **settings: Any
+    model: Model, action: Action, metric: str | Callable[[Tree, Tree, Tree], jax.Array], **settings: Keyword
 ) -> Certificate:
     """Prove or refute that the action is by isometries: `m(g . theta; dg . a, dg . b) = m(theta; a, b)`."""
     if metric == "euclidean":
-        function: Callable[[Any, Any, Any], Any] = _euclidean
+        function: Callable[[Tree, Tree, Tree], jax.Array] = _euclidean
     elif callable(metric):
         function = metric
     else:
@@ -74,12 +74,12 @@ def certify_metric(
     return dataclasses.replace(made, claim=claim)
 
 
-def _on_tangents(metric: Callable[[Any, Any, Any], Any], p: Any) -> Any:
+def _on_tangents(metric: Callable[[Tree, Tree, Tree], jax.Array], p: Tree) -> Tree:
     params = {key: value for key, value in p.items() if key not in (FIRST, SECOND)}
     return metric(params, p[FIRST], p[SECOND])
 
 
-def _euclidean(params: Any, a: Any, b: Any) -> Any:
+def _euclidean(params: Tree, a: Tree, b: Tree) -> Tree:
     products = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
     return sum(jax.tree.leaves(products))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +29,15 @@ from quotax.interpret.reals import real_function
 from quotax.parts import tree
 from quotax.presenting.telling import OutOfTime, until
 from quotax.programs.jaxprs import needed
+from quotax.trees import AnyArray, Tree
 
 POINTS = 6
 """Points at which the derivative is looked at, at each of two sizes."""
 
 
-def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[Any], Any], seed: int = 0) -> Certificate:
+def certify_field(
+    model: Model, forward: Callable[..., Tree], field: Callable[[Tree], Tree], seed: int = 0
+) -> Certificate:
     """Prove or refute `D_theta f(theta, x) . xi(theta) = 0` for all theta and x.
 
     `forward(params, *inputs)` is the model's function; `field(params)` a tangent vector for each point.
@@ -75,7 +77,7 @@ def certify_field(model: Model, forward: Callable[..., Any], field: Callable[[An
 
 
 def prove_flat(
-    trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]], seconds: float
+    trace: Trace, field: Callable[[Mapping[str, AnyArray]], Mapping[str, AnyArray]], seconds: float
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Steps and assumptions of a proof that outputs do not change along a field of arrays by name; None for no proof.
 
@@ -100,7 +102,7 @@ def prove_flat(
     return (("the derivative along the field is 0 identically",), verdict.assumptions) if verdict else None
 
 
-def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Trace:
+def velocity_trace(trace: Trace, field: Callable[[Mapping[str, AnyArray]], Mapping[str, AnyArray]]) -> Trace:
     """`D f . xi` at the sizes of a trace: of the same arrays, with as many outputs.
 
     What the field does not name has no derivative taken, and what is computed of that alone stays as it is.
@@ -108,11 +110,11 @@ def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[st
     function = real_function(trace.jaxpr)
     names = [spec.name for spec in trace.params]
 
-    def along(*arrays: Any) -> list[Any]:
+    def along(*arrays: AnyArray) -> list[AnyArray]:
         moved = dict(field(dict(zip(names, arrays, strict=False))))
         places = [k for k, name in enumerate(names) if name in moved]
 
-        def outputs(some: list[Any]) -> list[Any]:
+        def outputs(some: list[AnyArray]) -> list[AnyArray]:
             return function(*(some[places.index(k)] if k in places else a for k, a in enumerate(arrays)))
 
         return _derivative(outputs, [arrays[k] for k in places], [moved[names[k]] for k in places])[1]
@@ -122,31 +124,31 @@ def velocity_trace(trace: Trace, field: Callable[[Mapping[str, Any]], Mapping[st
     return Trace(needed(closed), trace.params, trace.inputs, trace.sizes, trace.out_tree)
 
 
-def velocity_model(model: Model, forward: Callable[..., Any], field: Callable[[Any], Any]) -> FunctionModel:
+def velocity_model(model: Model, forward: Callable[..., Tree], field: Callable[[Tree], Tree]) -> FunctionModel:
     """`D f . xi` as a function of parameters and inputs, at any sizes that `forward` and `field` can be traced at.
 
     Both are traced, at the shapes of the arguments, before anything is differentiated; shapes may be symbols.
     """
     f, xi = _real(forward), _real(field)
 
-    def change(params: Any, *inputs: Any) -> Any:
+    def change(params: Tree, *inputs: Tree) -> Tree:
         return _derivative(lambda p: f(p, *inputs), params, _tangent(xi(params), params, field))[1]
 
     name = getattr(field, "__name__", "xi")
     return FunctionModel(f"D {model.name} . {name}", change, model.params, model.inputs)
 
 
-def _real(function: Callable[..., Any]) -> Callable[..., Any]:
+def _real(function: Callable[..., Tree]) -> Callable[..., Tree]:
     """The real function that a function of trees means."""
 
-    def cleaned(*arguments: Any) -> Any:
+    def cleaned(*arguments: Tree) -> Tree:
         program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
         return jax.tree.unflatten(jax.tree.structure(shapes), real_function(program)(*jax.tree.leaves(arguments)))
 
     return cleaned
 
 
-def _derivative(function: Callable[[Any], Any], params: Any, tangent: Any) -> tuple[Any, Any]:
+def _derivative(function: Callable[[Tree], Tree], params: Tree, tangent: Tree) -> tuple[Tree, Tree]:
     """Outputs and their derivatives; 0 for integers and truth values, to which JAX gives no derivative."""
     values, changes = jax.jvp(function, (params,), (tangent,))
     return values, jax.tree.map(
@@ -154,7 +156,7 @@ def _derivative(function: Callable[[Any], Any], params: Any, tangent: Any) -> tu
     )
 
 
-def _tangent(found: Any, params: Any, field: Callable[[Any], Any]) -> Any:
+def _tangent(found: Tree, params: Tree, field: Callable[[Tree], Tree]) -> Tree:
     """The field's value as a tangent vector, or a refusal that says where it is none."""
     name = getattr(field, "__name__", "xi")
     given, wanted = (jax.tree_util.tree_flatten_with_path(tree) for tree in (found, params))
@@ -181,7 +183,7 @@ def _small(velocity: FunctionModel) -> list[Trace]:
     return found[:2] if velocity.axis_names else found[:1]
 
 
-def _witness(trace: Trace, along: Callable[..., Any], rng: np.random.Generator) -> Witness | None:
+def _witness(trace: Trace, along: Callable[..., Tree], rng: np.random.Generator) -> Witness | None:
     """A point at which the derivative is not zero by far more than rounding."""
     for _ in range(POINTS):
         sample = random_point(trace, rng)
@@ -200,7 +202,7 @@ def _witness(trace: Trace, along: Callable[..., Any], rng: np.random.Generator) 
 
 
 def _sizes_of_terms(
-    trace: Trace, sample: dict[str, Any], along: Callable[..., Any], rng: np.random.Generator
+    trace: Trace, sample: dict[str, AnyArray], along: Callable[..., Tree], rng: np.random.Generator
 ) -> list[np.ndarray]:
     """The largest derivative along the field with random signs; infinite where the output itself is no number.
 
@@ -219,11 +221,11 @@ def _sizes_of_terms(
     return [np.max(rows, axis=0) for rows in zip(*found, strict=True)]
 
 
-def _signed(forward: Callable[..., Any], field: Callable[[Any], Any]) -> Callable[..., Any]:
+def _signed(forward: Callable[..., Tree], field: Callable[[Tree], Tree]) -> Callable[..., Tree]:
     """Outputs, and their derivatives along the field with flipped signs: of parameters, signs and inputs."""
     f, xi = _real(forward), _real(field)
 
-    def along(params: Any, flips: Any, *inputs: Any) -> tuple[list[Any], list[Any]]:
+    def along(params: Tree, flips: AnyArray, *inputs: Tree) -> tuple[list[AnyArray], list[AnyArray]]:
         tangent = jax.tree.map(jnp.multiply, _tangent(xi(params), params, field), flips)
         values, changes = _derivative(lambda p: f(p, *inputs), params, tangent)
         return jax.tree.leaves(values), jax.tree.leaves(changes)

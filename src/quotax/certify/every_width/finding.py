@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
@@ -240,7 +239,9 @@ class _Search:
         return Step("lemma", atom.number, (), tuple(laws), (effects[0], effects[1]), composed,
                     f"{name}: {'; '.join(words)}")  # fmt: skip
 
-    def _effect(self, expression: Any, rule: Extreme | None, chosen: Sequence[sp.Symbol], kind: str) -> Effect | None:
+    def _effect(
+        self, expression: sp.Basic, rule: Extreme | None, chosen: Sequence[sp.Symbol], kind: str
+    ) -> Effect | None:
         if rule is not None:
             return extreme_effect(rule, kind)
         if kind == "shift":
@@ -364,7 +365,7 @@ def _words(
                 return None
             if any(here in tuple(ix.parts(i)) for _, at, _ in rest for i in at):
                 break
-        naming: dict[Any, Index] = {i: Bound(k, i.extent) for k, i in enumerate(algebra.bound_in(word))}
+        naming: dict[Index, Index] = {i: Bound(k, i.extent) for k, i in enumerate(algebra.bound_in(word))}
         out.setdefault(start, (tuple(renamed(word, naming)), ix.replaced(here, naming)))
         waiting = [f for f in waiting if f not in word]
     if waiting:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from quotax.artifacts import Model
 from quotax.certify.every_width.finding import find_law
@@ -14,12 +13,13 @@ from quotax.certify.every_width.words import factor_text, index_text, law_text
 from quotax.kernel import atoms as kinds
 from quotax.kernel import indices as ix
 from quotax.kernel.data import replayed
-from quotax.kernel.indices import Free
+from quotax.kernel.indices import Free, Index
 from quotax.kernel.polynomials import Poly, slot
 from quotax.kernel.proof import Proof, Refused
 from quotax.kernel.sheet import Sheet, atoms_in, definitions
 from quotax.kernel.sizes import Size
 from quotax.kernel.transformation import Law
+from quotax.presenting import Json
 from quotax.symmetry import Action
 
 _DRAWN = (
@@ -28,7 +28,7 @@ _DRAWN = (
 )  # fmt: skip
 
 
-def law_graph(model: Model, action: Action, part: Mapping[str, Any]) -> list[dict[str, Any]]:
+def law_graph(model: Model, action: Action, part: Mapping[str, Json]) -> list[dict[str, Json]]:
     """The tensors of a proof that the kernel accepts, in an order in which each comes after what it is made of.
 
     Of every one: `name`, `kind` ("parameter", "input", "tensor", "output"), the numbers `of` those that it is made of,
@@ -49,7 +49,7 @@ class _Graph:
         self.proof, self.sheet = proof, proof.sheet
         self.names = {size: axis for axis, size in reversed(sizes.items())}
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[dict[str, Json]]:
         atoms, found, at = self.sheet.atoms, [], {}
         for number in atoms_in(self.sheet):
             atom = atoms[number]
@@ -91,8 +91,8 @@ class _Graph:
         return sorted(out)
 
     def _node(
-        self, name: str, kind: str, before: list[int], law: Law | None, plain: Poly, extents: Any, place: str
-    ) -> dict[str, Any]:
+        self, name: str, kind: str, before: list[int], law: Law | None, plain: Poly, extents: Sequence[Size], place: str
+    ) -> dict[str, Json]:
         algebra = self.proof.algebra
         free = [slot(k, extent) for k, extent in enumerate(extents)]
         free = list(algebra.free_in(plain)) if kind == "output" else free
@@ -102,7 +102,7 @@ class _Graph:
             "name": name, "kind": kind, "of": before, "law": words, "moves": law != Law(), "axes": axes, "place": place,
         }  # fmt: skip
 
-    def _axis(self, law: Law | None, index: Any) -> str:
+    def _axis(self, law: Law | None, index: Index) -> str:
         """What one axis is multiplied by: matrices that mix it, and factors of which it is the last index."""
         if law is None:
             return "?"

@@ -8,17 +8,19 @@ and refuses them where the blocks are not alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from quotax.kernel import atoms as kinds
 from quotax.kernel.polynomials import Poly
 from quotax.kernel.sheet import Sheet
+from quotax.presenting import Json
 
 _TRIED = 12
 """So many users of an atom are looked at for the one in the same place."""
 
 
-def carried(sheet: Sheet, names: Mapping[str, str], steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+def carried(
+    sheet: Sheet, names: Mapping[str, str], steps: Sequence[Mapping[str, Json]]
+) -> list[dict[str, Json]] | None:
     """Encoded steps with the atoms of the renamed parameters; None where some atom has no counterpart."""
     pairs = _Pairs(sheet, {sheet.parameters[a]: sheet.parameters[b] for a, b in names.items()})
     out = []
@@ -94,7 +96,7 @@ class _Pairs:
 
     # --- steps of the other block
 
-    def step(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def step(self, data: Mapping[str, Json]) -> dict[str, Json]:
         """An encoded step."""
         out = dict(data) | {"atom": self.of[data["atom"]]}
         if "image" in data:
@@ -103,18 +105,18 @@ class _Pairs:
             out["laws"] = [self.law(law) for law in data["laws"]]
         return out
 
-    def law(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def law(self, data: Mapping[str, Json]) -> dict[str, Json]:
         matrices = [[index, self.factors(word), end] for index, word, end in data["matrices"]]
         parts = {"scale": self.factors(data["scale"]), "matrices": matrices, "shift": self.poly(data["shift"])}
         return dict(data) | parts
 
-    def poly(self, data: Sequence[Any]) -> list[Any]:
+    def poly(self, data: Sequence[Json]) -> list[Json]:
         return [[c, self.factors(term)] for c, term in data]
 
-    def factors(self, data: Sequence[Any]) -> list[Any]:
+    def factors(self, data: Sequence[Json]) -> list[Json]:
         return [[self.atom(atom), at, power] for atom, at, power in data]
 
-    def atom(self, data: Any) -> Any:
+    def atom(self, data: Json) -> Json:
         if isinstance(data, int):
             return self.of.get(data, data)  # atoms of the group have the same numbers in both proofs
         kind, made = data

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from jax.extend.core import Jaxpr
 
 from quotax.artifacts import Model, OpenTrace, Trace
 from quotax.errors import ArchitectureError, QuotaxError
@@ -38,7 +39,7 @@ class Opening:
         return (*getattr(self.trace, "conditions", ()), *self.sheet.conditions)
 
 
-_KEPT: dict[int, tuple[Model, dict[Any, Opening | str]]] = {}
+_KEPT: dict[int, tuple[Model, dict[Hashable, Opening | str]]] = {}
 """The last models that were written out, by identity: several claims are made about one model."""
 
 
@@ -96,7 +97,7 @@ def guarded(model: Model, sizes: Mapping[str, int]) -> tuple[str | None, tuple[s
     return ("the model looks whether values are finite" if looks else None), ()
 
 
-def _looks(jaxpr: Any) -> bool:
+def _looks(jaxpr: Jaxpr) -> bool:
     for equation in jaxpr.eqns:
         same = equation.primitive.name in ("eq", "ne") and equation.invars[0] is equation.invars[1]
         if same or equation.primitive.name == "is_finite":

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from quotax.artifacts import CoveredSizes, Model, Trace, covered_text, settled, sizes_text
 from quotax.certify.every_width.finding import FoundSteps, find, find_law
@@ -18,12 +17,14 @@ from quotax.certify.every_width.scope import assumptions_of, covered_by, excepti
 from quotax.certify.every_width.statement import claimed, element_of
 from quotax.certify.every_width.words import index_text, law_text, poly_text
 from quotax.interpret.laws.tensors import NoLaw
+from quotax.kernel.atoms import Poly
 from quotax.kernel.data import encode, replay
 from quotax.kernel.elements import Element
 from quotax.kernel.images import Refused
 from quotax.kernel.polynomials import Algebra, TooLarge, slot
 from quotax.kernel.proof import Proof
 from quotax.kernel.sizes import Size
+from quotax.presenting import Json
 from quotax.symmetry import Action
 from quotax.symmetry.new_entries.general_entries import maps_of
 
@@ -53,7 +54,7 @@ class Outcome:
     residual: str | None = None
     broken: str | None = None
     opening: Mapping[str, int | str] = field(default_factory=dict)
-    derivation: Sequence[Any] = ()
+    derivation: Sequence[Json] = ()
 
     @property
     def scope(self) -> str:
@@ -177,7 +178,7 @@ def _ranks(action: Action) -> list[str]:
 def accepts(
     model: Model,
     action: Action,
-    derivation: Sequence[Any],
+    derivation: Sequence[Json],
     write: Callable[[Model, Mapping[str, int | str]], Opening | str] = written_out,
 ) -> tuple[CoveredSizes, ...] | None:
     """What a derivation covers when the kernel accepts it against the model, traced and written out again.
@@ -212,7 +213,7 @@ def accepts(
 
 
 def prove_alike(
-    model: Model, action: Action, names: Mapping[str, str], proof: Sequence[str], derivation: Sequence[Any]
+    model: Model, action: Action, names: Mapping[str, str], proof: Sequence[str], derivation: Sequence[Json]
 ) -> Outcome | None:
     """The proof of a claim whose parameters are renamed these, as a proof of this one; None where it is none."""
     parts = []
@@ -235,7 +236,7 @@ def prove_alike(
     return Outcome(True, covers, tuple(lines), taken, opening=first.axes, derivation=tuple(parts))
 
 
-def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], names: Any) -> list[str]:
+def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Poly], names: Mapping[Size, str]) -> list[str]:
     atoms = opening.sheet.atoms
     lines = []
     for name, image in claim.items():
@@ -246,7 +247,7 @@ def _claim_lines(opening: Opening, algebra: Algebra, claim: Mapping[str, Any], n
     return lines
 
 
-def _residual(found: FoundSteps, names: Any) -> str:
+def _residual(found: FoundSteps, names: Mapping[Size, str]) -> str:
     proof = found.proof
     for guard in proof.sheet.guards:
         if guard.predicate is None or proof.moved(dict(guard.predicate)) != proof.plain(dict(guard.predicate)):

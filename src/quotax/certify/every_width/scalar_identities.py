@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import sympy as sp
 
@@ -27,7 +26,7 @@ def _equal(left: tuple[sp.Expr, ...], right: tuple[sp.Expr, ...]) -> bool:
         return False
 
 
-def _angle(y: Any, x: Any) -> sp.Expr:
+def _angle(y: sp.Expr, x: sp.Expr) -> sp.Expr:
     """`atan2(a y, a x) = atan2(y, x)` for a > 0."""
     shared = sp.gcd(y, x)
     factor = sp.Mul(*(f for f in sp.Mul.make_args(shared) if f.is_positive))

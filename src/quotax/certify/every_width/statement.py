@@ -6,13 +6,12 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import sympy as sp
 
 from quotax.artifacts import ArraySpec, AxisFactor, Model
 from quotax.interpret.laws.tensors import NoLaw
-from quotax.kernel.atoms import Factor, Real
+from quotax.kernel.atoms import Exact, Factor, Real
 from quotax.kernel.elements import Element
 from quotax.kernel.indices import CLAIMED, Fixed, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, slot
@@ -180,7 +179,7 @@ class _Reader:
             positive = coefficient > 0 and all(self.algebra.atoms[a].sign == "positive" for a, _, _ in term)
             if not self.algebra.bound_in(term) and (whole or positive):
                 number: Poly = {(): coefficient ** int(power)} if whole else self.algebra.root(coefficient, power)
-                exact: Any = int(power) if whole else power
+                exact: Exact = int(power) if whole else power
                 return self.algebra.multiply(
                     number, self.algebra.normal(1, [Factor(a, at, p * exact) for a, at, p in term])
                 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -26,13 +26,13 @@ POINTS = 3
 Values = Any
 """An array with one value for each point."""
 
-ELEMENTWISE: dict[str, Any] = {
+ELEMENTWISE: dict[str, Callable[..., Values]] = {
     **{function.sympy: function.numpy for function in FUNCTIONS.values() if function.sympy},
     "StrictGreaterThan": np.greater, "GreaterThan": np.greater_equal, "StrictLessThan": np.less,
     "LessThan": np.less_equal, "Equality": np.equal, "Unequality": np.not_equal, "Not": np.logical_not,
     "ITE": np.where,
 }  # fmt: skip
-FOLDED: dict[str, Any] = {
+FOLDED: dict[str, Callable[..., Values]] = {
     "Add": operator.add, "Mul": operator.mul, "Max": np.maximum, "Min": np.minimum,
     "And": np.logical_and, "Or": np.logical_or,
 }  # fmt: skip

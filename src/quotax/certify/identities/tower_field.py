@@ -15,12 +15,14 @@ it is meant to remove and `divmod` by the relation does the removing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import sympy as sp
 from flint import Ordering, fmpq, fmpq_mpoly_ctx
+
+from quotax.trees import Tree
 
 Poly = Any
 """A `flint.fmpq_mpoly` (python-flint ships no types)."""
@@ -52,7 +54,7 @@ class Swollen(Undecided):
 class Restart(Exception):
     """The walk must start again, with one more hint or with more generators."""
 
-    def __init__(self, key: Any = None, order: int = 1) -> None:
+    def __init__(self, key: Hashable = None, order: int = 1) -> None:
         """`key` is a generator that needs a root of `order`; None asks for a larger tower."""
         super().__init__(key, order)
         self.key = key
@@ -80,12 +82,12 @@ class Generator:
     """
 
     index: int
-    key: Any
+    key: Hashable
     kind: str
     sign: Sign
     meaning: Callable[[], sp.Expr]
     order: int = 1
-    payload: Any = None
+    payload: Tree = None
 
 
 @dataclass
@@ -93,7 +95,7 @@ class Hints:
     """What earlier walks of the same expressions found out."""
 
     towers: int = 16
-    orders: dict[Any, int] = field(default_factory=dict)
+    orders: dict[Hashable, int] = field(default_factory=dict)
     vanishing: bool = True
     """Whether f [f = 0] = 0 may be used: not when f divides a denominator, where n/d says nothing at f = 0."""
     expand: bool = False
@@ -135,8 +137,8 @@ class TowerField:
         self.infinite: Generator | None = None
         self.zeros: list[tuple[Poly, Generator]] = []
         self.exponents = ExponentBasis(self.one)
-        self._by_key: dict[Any, Any] = {}
-        self._by_kind: dict[Any, list[tuple[Frac, Any]]] = {}
+        self._by_key: dict[Hashable, Tree] = {}
+        self._by_kind: dict[Hashable, list[tuple[Frac, Tree]]] = {}
         self._free = hints.towers - 1
         self._regular: dict[str, bool] = {}
         self._shown: dict[int, sp.Expr] = {}
@@ -148,14 +150,14 @@ class TowerField:
 
     # Generators ------------------------------------------------------------------------------------------------
 
-    def _order(self, key: Any) -> int:
+    def _order(self, key: Hashable) -> int:
         return self.hints.orders.get(key, 1)
 
     def symbol(self, offset: int) -> Frac:
         """The value of the base symbol at this place."""
         return self.value(self.generators[self.hints.towers + offset])
 
-    def new(self, kind: str, sign: Sign, meaning: Callable[[], sp.Expr], payload: Any = None) -> Generator:
+    def new(self, kind: str, sign: Sign, meaning: Callable[[], sp.Expr], payload: Tree = None) -> Generator:
         """A generator larger than all that exist; numbered, so that a second walk gives it the same key."""
         if self._free < 0:
             raise Restart
@@ -182,7 +184,7 @@ class TowerField:
             raise Restart(generator.key, int(exponent.q))
         return self.power(Frac(self._variables[generator.index], self.one), int(exponent))
 
-    def remember(self, kind: Any, arguments: Sequence[Frac], make: Callable[[], Any]) -> Any:
+    def remember(self, kind: Hashable, arguments: Sequence[Frac], make: Callable[[], Tree]) -> Tree:
         """The object made for these arguments before, or a new one.
 
         Fractions in the same generators may be equal without being written alike once roots or indicators occur, so
@@ -288,7 +290,7 @@ class TowerField:
 
     # Fractions -------------------------------------------------------------------------------------------------
 
-    def constant(self, value: Any) -> Frac:
+    def constant(self, value: sp.Rational) -> Frac:
         """A rational number."""
         number = sp.Rational(value)
         return Frac(self.context.constant(fmpq(int(number.p), int(number.q))), self.one)
@@ -309,7 +311,7 @@ class TowerField:
 
     def add(self, *terms: Frac) -> Frac:
         """The sum; terms with one denominator are added before anything is multiplied."""
-        groups: dict[str, list[Any]] = {}
+        groups: dict[str, list[Poly]] = {}
         for n, d in terms:
             entry = groups.setdefault(str(d), [self.zero, d])
             entry[0] = entry[0] + n
@@ -327,7 +329,7 @@ class TowerField:
         """The difference."""
         return self.add(left, self.scale(right, -1))
 
-    def scale(self, value: Frac, number: Any) -> Frac:
+    def scale(self, value: Frac, number: sp.Rational) -> Frac:
         """A rational multiple."""
         return Frac(value.n * number, value.d) if number else Frac(self.zero, self.one)
 
@@ -410,7 +412,7 @@ class TowerField:
         used = [(g, self.meaning(g)) for g in self.used(poly)]
         terms = []
         for exponents, coefficient in poly.to_dict().items():
-            term: Any = sp.Rational(int(coefficient.p), int(coefficient.q))
+            term = sp.Rational(int(coefficient.p), int(coefficient.q))
             for generator, meaning in used:
                 power = exponents[generator.index]
                 if power:

@@ -264,7 +264,8 @@ def align(
             results["barrier"] = qx.barrier(made.pop("loss"), here, there, space=space, **made)
     show.result(results)
     if plot is not None:
-        results["barrier"].plot().figure.savefig(plot)
+        picture: Any = results["barrier"].plot().figure
+        picture.savefig(plot)
     if out is not None:
         from quotax.cli.arrays import save_params
 

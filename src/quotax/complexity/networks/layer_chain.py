@@ -15,10 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from quotax.complexity.networks.measured_network import MeasuredNetwork, by_name
 from quotax.errors import ComplexityError
-from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live, shaped
+from quotax.trees import Tree
 
 LIPSCHITZ = {
     "tanh": 1.0, "sin": 1.0, "cos": 1.0, "abs": 1.0, "neg": 1.0, "atan": 1.0, "asinh": 1.0, "logistic": 0.25,
@@ -44,7 +46,7 @@ class Layer:
     rows: int
     lipschitz: float = 1.0
 
-    def matrix(self, arrays: dict[str, Any]) -> Any:
+    def matrix(self, arrays: dict[str, Tree]) -> Tree:
         """The matrix, outputs first."""
         return arrays[self.name] if self.rows == 0 else arrays[self.name].T
 
@@ -65,7 +67,7 @@ class Chain:
     scale: float
     plain: bool
 
-    def matrices(self, tree: Any) -> list[Any]:
+    def matrices(self, tree: Tree) -> list[Tree]:
         """The matrices, outputs first, of parameters shaped like those that the chain was read of."""
         arrays = by_name(tree)
         return [layer.matrix(arrays) for layer in self.layers]
@@ -83,7 +85,7 @@ def layer_chain(subject: MeasuredNetwork) -> Chain:
     if len(subject.one) != 1 or not jnp.issubdtype(subject.one[0].dtype, jnp.floating):
         raise _no_chain(f"it has {len(subject.one)} inputs, or one that is not of real numbers")
     reader = _Reader()
-    given: list[Any] = [_Parameter(name, False) for name in names]
+    given: list[Tree] = [_Parameter(name, False) for name in names]
     (out,) = reader.run(traced, [*given, _ON_CHAIN], list(traced.consts))
     if out is not _ON_CHAIN or not reader.layers:
         raise _no_chain("its output is not what the last matrix gives")
@@ -118,7 +120,7 @@ class _Reader:
         self.scale = 1.0
         self.plain = True
 
-    def run(self, closed: Any, given: list[Any], constants: list[Any]) -> list[Any]:
+    def run(self, closed: ClosedJaxpr, given: list[Tree], constants: list[Tree]) -> list[Tree]:
         """What the outputs of a jaxpr are: `_ON_CHAIN`, a `_Parameter`, or an array that is known."""
         jaxpr = bare(closed)
         known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
@@ -137,7 +139,7 @@ class _Reader:
             known |= dict(zip(equation.outvars, self._step(equation, values), strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _step(self, equation: Any, values: list[Any]) -> list[Any]:
+    def _step(self, equation: JaxprEqn, values: list[Tree]) -> list[Tree]:
         name = equation.primitive.name
         if name in CALLS:
             inner = as_closed(equation.params[CALLS[name]])
@@ -154,7 +156,7 @@ class _Reader:
         self._on_chain(equation, values, chained.index(True))
         return [_ON_CHAIN]
 
-    def _rearranged(self, equation: Any, values: list[Any]) -> _Parameter:
+    def _rearranged(self, equation: JaxprEqn, values: list[Tree]) -> _Parameter:
         name = equation.primitive.name
         own = next(value for value in values if isinstance(value, _Parameter))
         if name in _SAME:
@@ -165,13 +167,13 @@ class _Reader:
             return replace(own, turned=None)
         raise _no_chain(f"{name} changes the parameter {own.name!r} before it is used")
 
-    def _on_chain(self, equation: Any, values: list[Any], place: int) -> None:
+    def _on_chain(self, equation: JaxprEqn, values: list[Tree], place: int) -> None:
         """What one equation does to the chain."""
-        name, shapes = equation.primitive.name, [atom.aval.shape for atom in equation.invars]
+        name, shapes = equation.primitive.name, [shaped(atom).shape for atom in equation.invars]
         other = values[1 - place] if len(values) == 2 else None
         if name in _SAME | _MOVES:
             return None
-        if name == "broadcast_in_dim" and math.prod(shapes[0]) == math.prod(equation.outvars[0].aval.shape):
+        if name == "broadcast_in_dim" and math.prod(shapes[0]) == math.prod(shaped(equation.outvars[0]).shape):
             return None
         if name == "dot_general" and isinstance(other, _Parameter) and other.turned is not None:
             contracted, batch = equation.params["dimension_numbers"]

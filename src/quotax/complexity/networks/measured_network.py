@@ -21,8 +21,8 @@ import numpy as np
 from quotax.checks import example_array, finite_params, one_output
 from quotax.errors import ComplexityError
 from quotax.programs.compiling import beside
+from quotax.trees import AnyArray, AnySpace, Tree
 
-Tree = Any
 Arrays = tuple[jax.Array, ...]
 
 TOGETHER = 512
@@ -51,12 +51,12 @@ class MeasuredNetwork:
     """
 
     call: str
-    net: Callable[..., Any] = field(repr=False)
+    net: Callable[..., Tree] = field(repr=False)
     params: Tree = field(repr=False)
     inputs: Arrays | None = field(default=None, repr=False)
     labels: jax.Array | None = field(default=None, repr=False)
     start: Tree = field(default=None, repr=False)
-    space: Any = field(default=None, repr=False)
+    space: AnySpace = field(default=None, repr=False)
     seed: int = 0
 
     def at(self, params: Tree) -> MeasuredNetwork:
@@ -166,7 +166,7 @@ def margins_of(call: str, kind: str, outputs: jax.Array, labels: jax.Array) -> j
 class _Programs:
     """What is compiled for a network, each program once."""
 
-    def __init__(self, net: Callable[[], Callable[..., Any]]) -> None:
+    def __init__(self, net: Callable[[], Callable[..., Tree]]) -> None:
         """`net` returns the network, which is not held here."""
         each = lambda function, arrays: jax.lax.map(function, arrays, batch_size=min(TOGETHER, len(arrays[0])))
         self.outputs = jax.jit(lambda params, inputs: each(lambda one: net()(params, *one), inputs))
@@ -176,19 +176,19 @@ class _Programs:
         self.forms = {kind: self._second(net, one) for kind, one in LOSSES.items()}
 
     @staticmethod
-    def _mean(net: Callable[[], Callable[..., Any]], one: Callable[[Any, Any], Any]) -> Callable[[Tree, Any], Any]:
-        def loss(params: Tree, batch: Any) -> Any:
+    def _mean(net: Callable[[], Callable[..., Tree]], one: Callable[[Any, Any], Any]) -> Callable[[Tree, Any], Any]:
+        def loss(params: Tree, batch: Tree) -> Tree:
             inputs, labels = batch
             return jnp.mean(jax.vmap(lambda x, y: one(net()(params, *x), y))(inputs, labels))
 
         return loss
 
     @staticmethod
-    def _second(net: Callable[[], Callable[..., Any]], one: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def _second(net: Callable[[], Callable[..., Tree]], one: Callable[[Any, Any], Any]) -> Callable[..., Tree]:
         """`H[v, v]` of the mean loss for a stack of tangent vectors: forwards twice, in the memory of some examples."""
 
-        def form(params: Tree, batch: Any, v: Tree) -> Any:
-            def bend(example: Any) -> Any:
+        def form(params: Tree, batch: Tree, v: Tree) -> Tree:
+            def bend(example: Any) -> Tree:
                 loss = lambda p: one(net()(p, *example[0]), example[1])
                 slope = lambda p: jax.jvp(loss, (p,), (v,))[1]
                 return jax.jvp(slope, (params,), (v,))[1]
@@ -198,13 +198,13 @@ class _Programs:
         return jax.jit(lambda params, batch, stack: jax.lax.map(lambda v: form(params, batch, v), stack))
 
 
-def by_name(tree: Tree) -> dict[str, Any]:
+def by_name(tree: Tree) -> dict[str, Tree]:
     """The leaves of a tree by where they stand."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
-def with_leaves(tree: Tree, leaves: dict[str, Any]) -> Tree:
+def with_leaves(tree: Tree, leaves: dict[str, Tree]) -> Tree:
     """A tree with other leaves in some places."""
     return jax.tree.unflatten(jax.tree.structure(tree), list((by_name(tree) | leaves).values()))
 
@@ -212,12 +212,12 @@ def with_leaves(tree: Tree, leaves: dict[str, Any]) -> Tree:
 def measured(
     call: str,
     net: Any,
-    params: Any,
-    inputs: Any = None,
-    labels: Any = None,
+    params: Tree,
+    inputs: Tree = None,
+    labels: AnyArray = None,
     *,
-    start: Any = None,
-    space: Any = None,
+    start: Tree = None,
+    space: AnySpace | None = None,
     seed: int = 0,
 ) -> MeasuredNetwork:
     """What was passed, or a refusal before anything is compiled."""
@@ -249,5 +249,5 @@ def measured(
     return found
 
 
-def _tuple(inputs: Any) -> tuple[Any, ...]:
+def _tuple(inputs: Tree) -> tuple[Tree, ...]:
     return inputs if isinstance(inputs, tuple) else (inputs,)

@@ -21,10 +21,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from quotax.complexity.networks.measured_network import MeasuredNetwork
 from quotax.errors import ComplexityError
 from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bare, live
+from quotax.trees import Tree
 
 _LINEAR = {
     "add", "add_any", "dot_general", "conv_general_dilated", "reduce_sum", "reduce_window_sum", "cumsum", "reshape",
@@ -50,13 +52,13 @@ def check_paths(subject: MeasuredNetwork, power: int) -> None:
         if not jnp.issubdtype(one.dtype, jnp.floating):
             raise _refusal(f"an input is {one.dtype}")
     traced = jax.make_jaxpr(subject.net)(subject.params, *subject.one)
-    given: list[Any] = [_PATH for _ in traced.jaxpr.invars]
+    given: list[Tree] = [_PATH for _ in traced.jaxpr.invars]
     out = _run(traced, given, list(traced.consts), power)
     if any(value is not _PATH for value in out):
         raise _refusal("its output depends on neither weights nor inputs")
 
 
-def path_power(net: Callable[..., Any], params: Any, ones: tuple[Any, ...], power: int) -> Any:
+def path_power(net: Callable[..., Tree], params: Tree, ones: tuple[Tree, ...], power: int) -> Tree:
     """`f` at the powers of the absolute weights and at ones, summed over outputs."""
     weights = jax.tree.map(jnp.abs if power == 1 else jnp.square, params)
     return jnp.sum(net(weights, *ones))
@@ -66,7 +68,7 @@ def _refusal(why: str) -> ComplexityError:
     return ComplexityError(f"the network is no sum over paths: {why}.")
 
 
-def _run(closed: Any, given: list[Any], constants: list[Any], power: int) -> list[Any]:
+def _run(closed: ClosedJaxpr, given: list[Tree], constants: list[Tree], power: int) -> list[Tree]:
     """Which outputs are polynomials of weights and inputs, and what the others are."""
     jaxpr = bare(closed)
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
@@ -78,7 +80,7 @@ def _run(closed: Any, given: list[Any], constants: list[Any], power: int) -> lis
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _step(equation: Any, values: list[Any], power: int) -> list[Any]:
+def _step(equation: JaxprEqn, values: list[Tree], power: int) -> list[Tree]:
     name = equation.primitive.name
     if name in CALLS:
         inner = as_closed(equation.params[CALLS[name]])

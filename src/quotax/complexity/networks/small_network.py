@@ -18,7 +18,7 @@ from quotax.declare import Architecture
 from quotax.errors import ArchitectureError, ComplexityError, SymmetryError
 from quotax.interpret.tracing.unequal_sizes import unequal
 from quotax.symmetry import Group
-from quotax.trees import named
+from quotax.trees import AnyArray, Tree, named
 
 EXAMPLES = 6
 MOST = 20_000
@@ -56,7 +56,7 @@ def small_sizes(architecture: Architecture, groups: Sequence[Group]) -> dict[str
 
 
 @functools.lru_cache(maxsize=16)
-def _network(architecture: Architecture, sizes: tuple[tuple[str, int], ...]) -> Any:
+def _network(architecture: Architecture, sizes: tuple[tuple[str, int], ...]) -> Tree:
     """One network for all measures: what is compiled for it serves them all."""
     there = dict(sizes)
     return architecture.at(**{axis: there[axis] for axis in architecture.parameter_axes})
@@ -77,7 +77,7 @@ def small_network(architecture: Architecture, sizes: Mapping[str, int], seed: in
     params = jax.tree.map(lambda a: a + 0.3 * jnp.asarray(draw.standard_normal(a.shape), a.dtype), arrays)
     inputs = tuple(_drawn(spec, sizes, draw) for spec in architecture.inputs)
     shape = jax.eval_shape(net, params, *(jax.ShapeDtypeStruct(a.shape[1:], a.dtype) for a in inputs))
-    labels: Any = None
+    labels: AnyArray = None
     if isinstance(shape, jax.ShapeDtypeStruct):
         if len(shape.shape) == 1 and shape.shape[0] > 1:
             labels = jnp.asarray(draw.integers(0, shape.shape[0], EXAMPLES))
@@ -89,7 +89,7 @@ def small_network(architecture: Architecture, sizes: Mapping[str, int], seed: in
     return measured(_CALL, net, params, inputs, labels, start=start, seed=seed)
 
 
-def moved(architecture: Architecture, family: Any, params: Any, element: Any) -> Any:
+def moved(architecture: Architecture, family: Any, params: Tree, element: AnyArray) -> Tree:
     """The parameters after a group element, as a tree of the same kind."""
     net = architecture.at(**{axis: family.sizes[axis] for axis in architecture.parameter_axes})
     arrays = net.taken_apart(named(params) if isinstance(params, Mapping) else architecture.trees.named(params))

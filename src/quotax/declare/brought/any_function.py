@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from quotax.artifacts import ArraySpec, Trace
 from quotax.declare.brought.axes_of_a_trace import Axes, axes_of
@@ -25,16 +26,16 @@ from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace
 from quotax.interpret.tracing.beyond_the_end import tokens_read
 from quotax.programs.jaxprs import bare, bodies, is_key
-from quotax.trees import named
+from quotax.trees import Dim, Tree, named
 
 
 def from_function(
-    function: Callable[..., Any],
-    params: Any,
-    inputs: Any,
-    *more: Any,
-    make: Callable[..., Any] | None = None,
-    trainable: Any = is_floating,
+    function: Callable[..., Tree],
+    params: Tree,
+    inputs: Tree,
+    *more: Tree,
+    make: Callable[..., Tree] | None = None,
+    trainable: Tree = is_floating,
     name: str | None = None,
 ) -> Brought:
     """A model of any JAX function `function(params, *inputs)`: axes are inferred, not declared.
@@ -83,7 +84,7 @@ def from_function(
     return brought(call, title, function, params, leaves, given, make, factory)
 
 
-def checked_leaves(call: str, params: Any, trainable: Callable[[Any], bool]) -> Leaves:
+def checked_leaves(call: str, params: Tree, trainable: Callable[[Any], bool]) -> Leaves:
     """The leaves of a tree of parameters; refused when none of them is one, or a parameter is no number."""
     leaves = Leaves.of(params, lambda leaf: is_floating(leaf) and trainable(leaf))
     if not any(leaves.slots):
@@ -95,11 +96,11 @@ def checked_leaves(call: str, params: Any, trainable: Callable[[Any], bool]) -> 
     return leaves
 
 
-Factory = Callable[[Mapping[str, Any], bool], tuple[Callable[..., Any], Any]]
+Factory = Callable[[Mapping[str, Tree], bool], tuple[Callable[..., Tree], Any]]
 """The function and the parameters' tree at these keywords: of shapes alone, or, where asked, of arrays."""
 
 
-def installed(call: str, library: str) -> Any:
+def installed(call: str, library: str) -> Tree:
     """A library that only this call needs."""
     try:
         return importlib.import_module(library)
@@ -107,7 +108,7 @@ def installed(call: str, library: str) -> Any:
         raise ArchitectureError(f"`{call}` needs {library}: pip install 'quotax[{library}]' ({error}).") from error
 
 
-def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
+def chosen_by(call: str, trainable: Tree, tree: Tree) -> Callable[[Any], bool]:
     """Which leaves of a tree are parameters, by a function of a leaf or a tree of truth values."""
     structure = jax.tree.structure(trainable)
     alike = structure == jax.tree.structure(tree)  # a module of truth values may be callable, too
@@ -123,16 +124,16 @@ def chosen_by(call: str, trainable: Any, tree: Any) -> Callable[[Any], bool]:
     return lambda leaf: id(leaf) in chosen
 
 
-def tree_factory(make: Callable[..., tuple[Callable[..., Any], Any]]) -> Factory:
+def tree_factory(make: Callable[..., tuple[Callable[..., Tree], Any]]) -> Factory:
     """A factory that makes trees: abstractly, so that sizes may be symbols."""
 
-    def made(sizes: Mapping[str, Any], concrete: bool) -> tuple[Callable[..., Any], Any]:
+    def made(sizes: Mapping[str, Dim], concrete: bool) -> tuple[Callable[..., Tree], Any]:
         if concrete:
             with jax.ensure_compile_time_eval():
                 return make(**sizes)
-        held: dict[str, Any] = {}
+        held: dict[str, Tree] = {}
 
-        def run() -> list[Any]:
+        def run() -> list[Tree]:
             held["function"], tree = make(**sizes)
             pairs, held["structure"] = flattened(tree)
             held["leaves"] = [leaf for _, leaf in pairs]
@@ -148,11 +149,11 @@ def tree_factory(make: Callable[..., tuple[Callable[..., Any], Any]]) -> Factory
 def brought(
     call: str,
     title: str,
-    function: Callable[..., Any],
-    params: Any,
+    function: Callable[..., Tree],
+    params: Tree,
     leaves: Leaves,
     given: Examples,
-    make: Callable[..., Any] | None,
+    make: Callable[..., Tree] | None,
     factory: Factory | None,
     measure: Measured | None = None,
 ) -> Brought:
@@ -217,7 +218,7 @@ def _in_some_precision(origin: Origin, shapes: Shapes) -> tuple[Origin, Trace]:
             raise error from error.__cause__
 
 
-def _own_names(model: Brought, params: Any, leaves: Leaves, kept: Iterable[str]) -> dict[str, str]:
+def _own_names(model: Brought, params: Tree, leaves: Leaves, kept: Iterable[str]) -> dict[str, str]:
     """What the parameters' own arrays call an axis, where they agree and no two axes are called alike."""
     said: dict[str, set[str | None]] = {}
     whose = {id(array): name for name, array in leaves.named(params).items()}
@@ -285,7 +286,7 @@ def _traced(
     specs = tuple(ArraySpec(name, numbers(shape)) for name, shape in params.items())
     read = tuple(ArraySpec(e.name, numbers(s), e.kind) for e, s in zip(examples, shapes, strict=True))
 
-    def run(tree: Any, *arrays: Any) -> Any:
+    def run(tree: Tree, *arrays: Tree) -> Tree:
         return origin.run(named(tree), arrays, words)
 
     run.__name__ = origin.name
@@ -298,7 +299,7 @@ def _measured(own: Leaves, factory: Factory, sizes: Mapping[str, int]) -> Shapes
 
 
 def _built(call: str, own: Leaves, factory: Factory, fit: Fit) -> Built:
-    kept: dict[tuple[tuple[str, int], ...], tuple[Callable[..., Any], Leaves]] = {}
+    kept: dict[tuple[tuple[str, int], ...], tuple[Callable[..., Tree], Leaves]] = {}
 
     @functools.cache
     def shapeless() -> Callable[..., Any] | None:
@@ -355,7 +356,7 @@ def _same(call: str, here: Trace, there: Trace, fit: Fit) -> None:
         )
 
 
-def _constants(closed: Any) -> list[Any]:
+def _constants(closed: Jaxpr | ClosedJaxpr) -> list[Tree]:
     """All arrays that a trace holds, those of its loops and calls among them."""
     own = [np.asarray(c) for c in getattr(closed, "consts", ()) if is_array(c) and not is_key(c)]
     inner = [b for e in bare(closed).eqns for value in e.params.values() for b in bodies(value)]

@@ -6,13 +6,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.declare.brought.examples import Example
 from quotax.declare.brought.factories import Fit, Product
 from quotax.declare.brought.following import Dims, Followed, Unknown, factors, summed
 from quotax.declare.fused_axes import DeclaredArray, declared_array
+from quotax.trees import Tree
 
 
 @dataclass
@@ -196,7 +196,7 @@ def _known(dim: Dims, names: _Names) -> bool:
     return all(unknown in names.of for unknown in factors(dim))
 
 
-def sorted_like(roots: Sequence[Unknown], names: _Names, product: Product) -> list[Any]:
+def sorted_like(roots: Sequence[Unknown], names: _Names, product: Product) -> list[Tree]:
     """The factors of the roots, if they make up the product; else nothing that equals them."""
     found = [f for root in roots for f in names.of.get(root, (None,))]
     number = math.prod(f for f in found if isinstance(f, int))

@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.artifacts import ArraySpec, completed, settled, sizes_text
 from quotax.declare.architecture import Architecture
@@ -28,11 +29,11 @@ from quotax.declare.brought.single_precision import widened
 from quotax.declare.fused_axes import DeclaredArray, declared_array
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError, ParameterError
-from quotax.trees import named
+from quotax.trees import AnyArray, Dim, Tree, named
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
-Built = Callable[[Mapping[str, Any]], tuple[Callable[..., Any], Leaves]]
+Built = Callable[[Mapping[str, Tree]], tuple[Callable[..., Tree], Leaves]]
 """The function at these sizes of a factory, and the leaves of its parameters there."""
 
 
@@ -46,18 +47,18 @@ class Origin:
 
     call: str
     name: str
-    function: Callable[..., Any]
+    function: Callable[..., Tree]
     leaves: Leaves
     whole: Any
     examples: Examples
     built: Built | None = None
     single: bool = False
 
-    def at(self, sizes: Mapping[str, Any]) -> tuple[Callable[..., Any], Leaves]:
+    def at(self, sizes: Mapping[str, Dim]) -> tuple[Callable[..., Tree], Leaves]:
         """The function at these sizes, and its leaves there."""
         return (self.function, self.leaves) if self.built is None else self.built(sizes)
 
-    def run(self, arrays: Mapping[str, Any], inputs: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
+    def run(self, arrays: Mapping[str, AnyArray], inputs: Sequence[Tree], sizes: Mapping[str, Dim]) -> Tree:
         """The output, for parameters by name; constants in float64."""
         function, leaves = self.at(sizes)
         if self.single:
@@ -83,7 +84,7 @@ class Brought(Architecture):
         self._why = dict(fixed)
         self._keywords = {axis: axis for axis in axes.sizes} if keywords is None else dict(keywords)
 
-        def applied(params: Any, *inputs: Any, sizes: Mapping[str, Any]) -> Any:
+        def applied(params: Tree, *inputs: Tree, sizes: Mapping[str, Dim]) -> Tree:
             there = {self._keywords[axis]: size for axis, size in sizes.items() if axis in self._keywords}
             return origin.run(named(params), inputs, there)
 
@@ -95,7 +96,7 @@ class Brought(Architecture):
         self.fixed = {axis: axes.sizes[axis] for axis in fixed} | axes.tied
 
     @property
-    def parameters(self) -> Any:
+    def parameters(self) -> Tree:
         """The parameters that came with it: the tree that was given, with None for whatever is no parameter."""
         return self.trees.tree(self.trees.named(self.origin.whole))
 
@@ -110,11 +111,11 @@ class Brought(Architecture):
         there = {a: n for a, n in settled(own | sizes, self._axes.tied).items() if a in own}
         return BroughtNetwork(self, self.check_sizes(there | sizes, required=(), call=f"{self.name}.at"))
 
-    def __call__(self, params: Any, *inputs: Any) -> Any:
+    def __call__(self, params: Tree, *inputs: Tree) -> Tree:
         """The output for these parameters and inputs."""
         return self.at()(params, *inputs)
 
-    def check_sizes(self, sizes: Mapping[str, Any], *, required: tuple[str, ...], call: str) -> dict[str, int]:
+    def check_sizes(self, sizes: Mapping[str, Dim], *, required: tuple[str, ...], call: str) -> dict[str, int]:
         """As a declaration does; an axis that has to keep its size may have no other."""
         checked = super().check_sizes(sizes, required=required, call=call)
         checked = {a: n for a, n in completed(checked, self._axes.tied, call).items() if a in self.axis_names}
@@ -126,7 +127,7 @@ class Brought(Architecture):
                 )
         return checked
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """By what it was made of, where the function that was brought can be kept."""
         return Brought, (self.origin, self._axes, self._why, self._keywords)
 
@@ -203,17 +204,17 @@ class BroughtNetwork(Network):
 
     architecture: Brought
 
-    def _named(self, params: Any, call: str) -> dict[str, Any]:
+    def _named(self, params: Tree, call: str) -> dict[str, Tree]:
         try:
             return self.architecture.trees.named(params)
         except ParameterError as error:
             raise ParameterError(f"`{call}`: these are not parameters of {self.architecture.name}: {error}.") from None
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+    def tree(self, arrays: Mapping[str, AnyArray], like: Tree = None) -> Tree:
         """Parts by name, as a tree of the user's; what it holds besides is taken from `like`, or None."""
         return self.architecture.trees.tree(named(super().tree(arrays)), like)
 
-    def __call__(self, params: Any, *inputs: Any) -> Any:
+    def __call__(self, params: Tree, *inputs: Tree) -> Tree:
         """The output for these parameters and inputs: what the tree does not say is as it was brought."""
         arrays = self.check_params(params, call=f"{self._call}(params, ...)")
         function, leaves = self.architecture.origin.at(self._words())
@@ -225,7 +226,7 @@ class BroughtNetwork(Network):
         words = self.architecture._keywords
         return {words[axis]: size for axis, size in self.sizes.items() if axis in words}
 
-    def init(self, key: jax.Array, dtype: Any = None) -> Any:
+    def init(self, key: jax.Array, dtype: DTypeLike | None = None) -> Tree:
         """Random parameters, in a tree that can be called where the model can be."""
         arrays = named(super().init(key, dtype))
         return self.architecture.origin.at(self._words())[1].whole(arrays)

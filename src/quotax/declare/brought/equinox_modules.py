@@ -12,14 +12,15 @@ from quotax.declare.brought.brought_model import Brought
 from quotax.declare.brought.examples import examples
 from quotax.declare.brought.leaves import is_floating
 from quotax.errors import ArchitectureError
+from quotax.trees import Tree
 
 
 def from_equinox(
-    module: Any,
-    *inputs: Any,
-    make: Callable[..., Any] | None = None,
+    module: Tree,
+    *inputs: Tree,
+    make: Callable[..., Tree] | None = None,
     key: Any = None,
-    trainable: Any = None,
+    trainable: Tree = None,
 ) -> Brought:
     """The model that an Equinox module is: `module(*inputs)`, with dropout off.
 
@@ -40,7 +41,7 @@ def from_equinox(
         raise ArchitectureError(f"`{call}(module, *inputs)`: module must be an eqx.Module to call, got {module!r}.")
     keyed = {} if key is None else {"key": key}
 
-    def function(module: Any, *inputs: Any) -> Any:
+    def function(module: Tree, *inputs: Tree) -> Tree:
         return eqx.nn.inference_mode(module)(*inputs, **keyed)
 
     own = lambda leaf: is_floating(leaf) and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)

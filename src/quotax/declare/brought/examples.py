@@ -16,10 +16,12 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.declare.axes import Mask, Positive, Tokens
 from quotax.declare.brought.leaves import HOLDERS, is_array, plain
 from quotax.errors import ArchitectureError
+from quotax.trees import AnyArray, Tree
 
 Kind = Literal["real", "positive", "tokens", "mask"]
 
@@ -30,11 +32,11 @@ class Example:
 
     name: str
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DTypeLike
     kind: Kind
     below: Any = None
 
-    def given(self, array: Any) -> Any:
+    def given(self, array: AnyArray) -> Tree:
         """The array in the type that the function expects: masks and tokens are traced in others."""
         if self.kind == "mask" and self.dtype == jnp.bool_:
             return array != 0
@@ -47,16 +49,16 @@ class Example:
 class Examples:
     """All arguments of a function after its parameters."""
 
-    structure: Any
+    structure: Tree
     places: tuple[Example | None, ...]
-    rest: tuple[Any, ...]
+    rest: tuple[Tree, ...]
 
     @property
     def arrays(self) -> tuple[Example, ...]:
         """The inputs in their order."""
         return tuple(place for place in self.places if place is not None)
 
-    def filled(self, arrays: Sequence[Any], *, wide: bool = True) -> tuple[Any, ...]:
+    def filled(self, arrays: Sequence[Tree], *, wide: bool = True) -> tuple[Tree, ...]:
         """The arguments with these arrays in the inputs' places, and all others in double precision if `wide`."""
         left = iter(arrays)
         leaves = [
@@ -66,7 +68,7 @@ class Examples:
         return jax.tree_util.tree_unflatten(self.structure, leaves)
 
 
-def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
+def examples(call: str, function: Callable[..., Tree], inputs: Tree) -> Examples:
     """Examples of inputs, as a dict of argument name -> example, or in the order of the arguments."""
     if isinstance(inputs, Mapping):
         named = _in_order(call, function, {str(name): value for name, value in inputs.items()})
@@ -78,7 +80,7 @@ def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
     args = tuple(named.values())
     leaves, structure = jax.tree_util.tree_flatten_with_path(args, is_leaf=lambda leaf: leaf is None)
     places: list[Example | None] = []
-    rest: list[Any] = []
+    rest: list[Tree] = []
     taken: set[str] = set()
     for path, leaf in leaves:
         words = [list(named)[path[0].idx], *(re.sub(r"\W+", "", str(key)) for key in path[1:])]
@@ -93,7 +95,7 @@ def examples(call: str, function: Callable[..., Any], inputs: Any) -> Examples:
     return Examples(structure, tuple(places), tuple(rest))
 
 
-def all_or_one(function: Callable[..., Any], inputs: Any) -> Any:
+def all_or_one(function: Callable[..., Tree], inputs: Tree) -> Tree:
     """Inputs in a dict or a list; what cannot be that, for its names or its number, is the one argument.
 
     So a batch in a dict, or a state in a tuple, is what it is to a function of one argument.
@@ -104,7 +106,7 @@ def all_or_one(function: Callable[..., Any], inputs: Any) -> Any:
     return [inputs] if bounded and not several and not known else inputs
 
 
-def _in_order(call: str, function: Callable[..., Any], named: dict[str, Any]) -> dict[str, Any]:
+def _in_order(call: str, function: Callable[..., Tree], named: dict[str, Tree]) -> dict[str, Tree]:
     """Examples by name in the order of the arguments, with the default of what is left out between them."""
     names, _ = _arguments(function)
     if not set(named) <= set(names):
@@ -116,7 +118,7 @@ def _in_order(call: str, function: Callable[..., Any], named: dict[str, Any]) ->
     return {name: named.get(name, defaults.get(name)) for name in names[: last + 1]}
 
 
-def _arguments(function: Callable[..., Any]) -> tuple[list[str], bool]:
+def _arguments(function: Callable[..., Tree]) -> tuple[list[str], bool]:
     """The names of the arguments after the first, and whether there can be no others."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -126,7 +128,7 @@ def _arguments(function: Callable[..., Any]) -> tuple[list[str], bool]:
     return names, not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
-def _example(call: str, name: str, leaf: Any) -> Example | None:
+def _example(call: str, name: str, leaf: Tree) -> Example | None:
     kind: Kind | None = None
     below = None
     if isinstance(leaf, Positive | Mask | Tokens):

@@ -12,9 +12,10 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from quotax.errors import ArchitectureError
+from quotax.trees import Tree
 
 Shapes = dict[str, tuple[int, ...]]
 Measured = Callable[[Mapping[str, int]], "Shapes"]
@@ -74,7 +75,7 @@ def _no_product(call: str, name: str, place: int, seen: Seen) -> ArchitectureErr
     )
 
 
-def keywords(call: str, make: Callable[..., Any]) -> tuple[list[str], dict[str, int]]:
+def keywords(call: str, make: Callable[..., Tree]) -> tuple[list[str], dict[str, int]]:
     """The sizes that a factory takes, and the defaults that it has for some."""
     try:
         parameters = inspect.signature(make).parameters.values()

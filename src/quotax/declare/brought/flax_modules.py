@@ -15,6 +15,7 @@ from quotax.declare.brought.examples import Examples, examples
 from quotax.declare.brought.factories import Measured, Shapes, keywords
 from quotax.declare.brought.leaves import Leaves, is_floating
 from quotax.errors import ArchitectureError
+from quotax.trees import Dim, Keyword, Tree
 
 _EVALUATION = {
     "deterministic": True, "train": False, "training": False, "is_training": False, "use_running_average": True,
@@ -23,11 +24,11 @@ _EVALUATION = {
 
 
 def from_flax(
-    module: Any,
-    *arguments: Any,
-    make: Callable[..., Any] | None = None,
-    trainable: Any = None,
-    **settings: Any,
+    module: Tree,
+    *arguments: Tree,
+    make: Callable[..., Tree] | None = None,
+    trainable: Tree = None,
+    **settings: Keyword,
 ) -> Brought:
     """The model that a Flax module is, with dropout off and running statistics in use.
 
@@ -63,22 +64,26 @@ def from_flax(
 
 
 def _nnx(
-    module: Any, inputs: tuple[Any, ...], make: Callable[..., Any] | None, trainable: Any, settings: Mapping[str, Any]
+    module: Tree,
+    inputs: tuple[Tree, ...],
+    make: Callable[..., Tree] | None,
+    trainable: Tree,
+    settings: Mapping[str, Keyword],
 ) -> Brought:
     from flax import nnx
 
     call = "from_flax"
 
-    def split(module: Any) -> tuple[Callable[..., Any], Any, Any]:
+    def split(module: Tree) -> tuple[Callable[..., Tree], Any, Any]:
         graph, state, rest = nnx.split(module, nnx.Param, ...)
 
-        def function(state: Any, *inputs: Any) -> Any:
+        def function(state: Tree, *inputs: Tree) -> Tree:
             others = jax.tree.map(lambda leaf: leaf, rest)  # variables that this trace may change: keys are counted
             return quiet(nnx.merge(graph, state, others))(*inputs, **settings)
 
         return function, state, rest
 
-    def quiet(module: Any) -> Any:
+    def quiet(module: Tree) -> Tree:
         module.eval()
         return module
 
@@ -89,14 +94,14 @@ def _nnx(
     if make is None:
         return brought(call, type(module).__name__, function, state, leaves, given, None, None)
 
-    def factory(sizes: Mapping[str, Any], concrete: bool) -> tuple[Callable[..., Any], Any]:
+    def factory(sizes: Mapping[str, Dim], concrete: bool) -> tuple[Callable[..., Tree], Any]:
         if concrete:
             with jax.ensure_compile_time_eval():
                 made, there, _ = split(make(**sizes))
             return made, there
-        held: dict[str, Any] = {}
+        held: dict[str, Tree] = {}
 
-        def run() -> Any:
+        def run() -> Tree:
             graph, there, others = nnx.split(make(**sizes), nnx.Param, ...)
             held["graph"] = graph
             held["same"] = jax.tree.structure(others) == jax.tree.structure(rest)
@@ -105,7 +110,7 @@ def _nnx(
         there, others = jax.eval_shape(run)
         stochastic = all(isinstance(v, nnx.RngState) for _, v in nnx.to_flat_state(others))
 
-        def function(state: Any, *inputs: Any) -> Any:
+        def function(state: Tree, *inputs: Tree) -> Tree:
             if not stochastic or not held["same"]:
                 raise ArchitectureError(
                     f"`{call}`: make= makes variables that are no parameters, and their numbers are known at sizes "
@@ -124,18 +129,18 @@ def _nnx(
 # --- linen
 
 
-def _held(model: Any) -> dict[str, Any]:
+def _held(model: Any) -> dict[str, Tree]:
     """The variables of an object that holds a linen module: its parameters may be variables already."""
     params = model.params.unfreeze() if hasattr(model.params, "unfreeze") else model.params
     return params if "params" in params else {"params": params}
 
 
 def _linen(
-    module: Any,
-    arguments: tuple[Any, ...],
-    make: Callable[..., Any] | None,
-    trainable: Any,
-    settings: Mapping[str, Any],
+    module: Tree,
+    arguments: tuple[Tree, ...],
+    make: Callable[..., Tree] | None,
+    trainable: Tree,
+    settings: Mapping[str, Keyword],
 ) -> Brought:
     call = "from_flax"
     if not arguments or not isinstance(arguments[0], Mapping):
@@ -149,8 +154,8 @@ def _linen(
     takes = inspect.signature(type(module).__call__).parameters
     said = {name: value for name, value in _EVALUATION.items() if name in takes} | dict(settings)
 
-    def applied(module: Any) -> Callable[..., Any]:
-        def function(params: Any, *inputs: Any) -> Any:
+    def applied(module: Tree) -> Callable[..., Tree]:
+        def function(params: Tree, *inputs: Tree) -> Tree:
             return module.apply({**others, "params": params}, *inputs, **said)
 
         return function
@@ -168,7 +173,7 @@ def _linen(
 
 
 def _initialised(
-    call: str, make: Callable[..., Any], leaves: Leaves, given: Examples, said: Mapping[str, Any]
+    call: str, make: Callable[..., Tree], leaves: Leaves, given: Examples, said: Mapping[str, Tree]
 ) -> Measured:
     """Shapes at other sizes are those that `init` gives; an input's length may have to be one of the keywords.
 

@@ -22,9 +22,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
-from quotax.programs.jaxprs import CALLS, bare
+from quotax.programs.jaxprs import CALLS, bare, shaped
+from quotax.trees import Tree
 
 Dims = tuple["Unknown", ...]
 """A dimension: a product of unknowns."""
@@ -209,7 +210,7 @@ def _stacked(settings: Any, dims: list[Any], origin: list[Sources]) -> list[Dims
 class Followed:
     """The dimensions of everything in a trace, and which tokens are looked up along which of them."""
 
-    def __init__(self, jaxpr: Any, arguments: Sequence[Sequence[Dims]]) -> None:
+    def __init__(self, jaxpr: ClosedJaxpr, arguments: Sequence[Sequence[Dims]]) -> None:
         """Follow `arguments`, the dimensions of the trace's inputs, to its outputs."""
         self.looked_up: dict[int, Dims] = {}
         self._chosen: dict[int, Dims] = {}
@@ -275,7 +276,7 @@ class Followed:
                 if size == 1:
                     self._along(sources, dim)
         rule = _RULES.get(name)
-        shapes = [v.aval.shape for v in equation.outvars]
+        shapes = [shaped(v).shape for v in equation.outvars]
         if rule is not None:
             moved = kept if name in (*_MOVES, *_CHOICES) else [frozenset()] * len(kept)
             return rule(settings, dims, shapes), [a | b for a, b in zip(moved, _entries(equation, dims), strict=True)]
@@ -283,7 +284,7 @@ class Followed:
             kept = [frozenset(source for source in together if isinstance(source, int))] * len(kept)
         return _elementwise(dims, shapes, [v.aval.shape for v in equation.invars]), kept
 
-    def _scan(self, settings: Any, dims: list[Any], origin: list[Any], kept: list[Any]) -> list[Any]:
+    def _scan(self, settings: Any, dims: list[Tree], origin: list[Tree], kept: list[Tree]) -> list[Tree]:
         consts, carried = settings["num_consts"], settings["num_carry"]
         body = bare(settings["jaxpr"])
         across = dims[consts + carried :]
@@ -298,8 +299,8 @@ class Followed:
     def _gather(self, equation: Any, dims: list[Any], origin: list[Sources]) -> list[Dims]:
         """Rows by number: what the numbers count is the dimension that they are looked up along."""
         settings, (operand, indices) = equation.params["dimension_numbers"], dims
-        sizes, shape = equation.params["slice_sizes"], equation.outvars[0].aval.shape
-        own = equation.invars[0].aval.shape
+        sizes, shape = equation.params["slice_sizes"], shaped(equation.outvars[0]).shape
+        own = shaped(equation.invars[0]).shape
         counted = [k for k in settings.start_index_map if sizes[k] != own[k] or own[k] == 1]  # others begin at 0
         if len(counted) == 1:
             self._along(origin[1], operand[counted[0]])
@@ -406,7 +407,7 @@ def _chain(dim: Dims) -> set[Unknown]:
     return out
 
 
-def _elementwise(dims: list[Any], shapes: list[Any], given: list[Any]) -> list[Any]:
+def _elementwise(dims: list[Tree], shapes: list[Tree], given: list[Tree]) -> list[Tree]:
     """Operands of one rank have the same dimensions, but for those of length 1, which are repeated."""
     out = []
     for shape in shapes:
@@ -424,7 +425,7 @@ def _elementwise(dims: list[Any], shapes: list[Any], given: list[Any]) -> list[A
     return out
 
 
-def _dot(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _dot(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     (left, right), (left_batch, right_batch) = settings["dimension_numbers"]
     for a, b in (*zip(left, right, strict=True), *zip(left_batch, right_batch, strict=True)):
         meet(dims[0][a], dims[1][b])
@@ -433,7 +434,7 @@ def _dot(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [[*batch, *free(0, (*left, *left_batch)), *free(1, (*right, *right_batch))]]
 
 
-def _broadcast(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _broadcast(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     out = _fresh(shapes[0])
     for place, dim in zip(settings["broadcast_dimensions"], dims[0], strict=True):
         if length(dim) == shapes[0][place]:
@@ -441,11 +442,11 @@ def _broadcast(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [out]
 
 
-def _reduce(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _reduce(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     return [[d for k, d in enumerate(dims[0]) if k not in settings["axes"]]] * len(shapes)
 
 
-def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _joined(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     out = list(dims[0])
     roots = [factors(other[settings["dimension"]]) for other in dims]
     for other in dims[1:]:
@@ -465,7 +466,7 @@ def _joined(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [out]
 
 
-def _where_whole(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _where_whole(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     """Dimensions of the first operand that keep their size."""
     return [[d if length(d) == n else (Unknown(n),) for d, n in zip(dims[0], shape, strict=True)] for shape in shapes]
 
@@ -483,7 +484,7 @@ def _parts(dim: Dims, count: int) -> Dims:
     return part
 
 
-def _split(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _split(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     """Parts of a dimension: it is the product of their number and of their length, or, of unequal ones, their sum."""
     axis, sizes = settings["axis"], settings["sizes"]
     whole, starts = dims[0][axis], [0, *itertools.accumulate(sizes)]
@@ -501,7 +502,7 @@ def _split(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     ]
 
 
-def _unstacked(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _unstacked(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     """The entries of a dimension, each a thing of its own."""
     axis = settings["axis"]
     _parts(dims[0][axis], len(shapes))
@@ -542,7 +543,7 @@ def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
     return [out]
 
 
-def _convolution(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
+def _convolution(settings: Any, dims: list[Tree], shapes: list[Tree]) -> list[Tree]:
     numbers = settings["dimension_numbers"]
     out = _fresh(shapes[0])
     features, made, read = (

@@ -18,22 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import ParameterError
+from quotax.trees import AnyArray, Tree
 
 HOLDERS = ("value", "raw_value", "data_array")
 """Last steps of paths that say nothing: what holds an array, as the variables of Flax and named arrays do."""
 
 
-def is_array(leaf: Any) -> bool:
+def is_array(leaf: Tree) -> bool:
     """Whether a leaf is an array, of whatever kind: also one of which only the shape is known."""
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
 
 
-def is_floating(leaf: Any) -> bool:
+def is_floating(leaf: Tree) -> bool:
     """Whether a leaf is an array of real numbers of some precision."""
     return is_array(leaf) and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
 
 
-def flattened(tree: Any) -> tuple[list[tuple[tuple[str, ...], Any]], Any]:
+def flattened(tree: Tree) -> tuple[list[tuple[tuple[str, ...], Any]], Any]:
     """The leaves with their paths, None among them, and the structure."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda leaf: leaf is None)
     return [(tuple(_steps(path)), leaf) for path, leaf in leaves], structure
@@ -49,7 +50,7 @@ def _steps(path: Any) -> list[str]:
     return steps
 
 
-def names_of_axes(tree: Any) -> list[tuple[Any, tuple[str | None, ...]]]:
+def names_of_axes(tree: Tree) -> list[tuple[Any, tuple[str | None, ...]]]:
     """The arrays of a tree that say what their axes are called, each with its names; None for an axis that has none.
 
     An object with `named_axes` (name -> size, the last dimensions in their order) beside its `data_array` says so.
@@ -96,20 +97,20 @@ class Leaves:
         rest: the leaves that are no parameters, and None for those that are.
     """
 
-    structure: Any
+    structure: Tree
     paths: tuple[tuple[str, ...], ...]
     slots: tuple[str | None, ...]
-    rest: tuple[Any, ...]
+    rest: tuple[Tree, ...]
 
     @classmethod
-    def of(cls, tree: Any, chosen: Callable[[Any], bool]) -> Leaves:
+    def of(cls, tree: Tree, chosen: Callable[[Any], bool]) -> Leaves:
         """The leaves of a tree of which those that are `chosen` are parameters."""
         leaves, structure = flattened(tree)
         slots = tuple(named_parameters(leaves, chosen))
         rest = tuple(None if slot else leaf for slot, (_, leaf) in zip(slots, leaves, strict=True))
         return cls(structure, tuple(path for path, _ in leaves), slots, rest)
 
-    def like(self, tree: Any) -> Leaves:
+    def like(self, tree: Tree) -> Leaves:
         """The same parameters in another tree, whose leaves are at the same places."""
         leaves, structure = flattened(tree)
         if tuple(path for path, _ in leaves) != self.paths:
@@ -117,12 +118,12 @@ class Leaves:
         rest = tuple(None if slot else leaf for slot, (_, leaf) in zip(self.slots, leaves, strict=True))
         return Leaves(structure, self.paths, self.slots, rest)
 
-    def named(self, tree: Any) -> dict[str, Any]:
+    def named(self, tree: Tree) -> dict[str, Tree]:
         """The parameters of a tree by name; refused where the tree has other leaves, or None for a parameter."""
         leaves, _ = flattened(tree)
         if tuple(path for path, _ in leaves) != self.paths:
             raise ParameterError(_unlike(self.paths, [path for path, _ in leaves]))
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, Tree] = {}
         for slot, path, (_, leaf) in zip(self.slots, self.paths, leaves, strict=True):
             if slot is None:
                 continue
@@ -131,7 +132,7 @@ class Leaves:
             arrays.setdefault(slot, leaf)
         return arrays
 
-    def shapes(self, tree: Any) -> dict[str, tuple[int, ...]]:
+    def shapes(self, tree: Tree) -> dict[str, tuple[int, ...]]:
         """The shapes of the parameters of a tree, or of all its arrays by path where it has other leaves."""
         try:
             found = self.named(tree)
@@ -139,20 +140,20 @@ class Leaves:
             found = {"/".join(path): leaf for path, leaf in flattened(tree)[0] if is_array(leaf)}
         return {name: tuple(array.shape) for name, array in found.items()}
 
-    def tree(self, arrays: Mapping[str, Any], like: Any = None) -> Any:
+    def tree(self, arrays: Mapping[str, AnyArray], like: Tree = None) -> Tree:
         """Arrays by name as a tree, in which all other leaves are those of `like`, or None."""
         others = [leaf for _, leaf in flattened(like)[0]] if like is not None else [None] * len(self.slots)
         structure = flattened(like)[1] if like is not None else self.structure
         leaves = [other if slot is None else arrays[slot] for slot, other in zip(self.slots, others, strict=True)]
         return jax.tree_util.tree_unflatten(structure, leaves)
 
-    def whole(self, arrays: Mapping[str, Any]) -> Any:
+    def whole(self, arrays: Mapping[str, AnyArray]) -> Tree:
         """Arrays by name as a tree that has everything else as well."""
         leaves = [other if slot is None else arrays[slot] for slot, other in zip(self.slots, self.rest, strict=True)]
         return jax.tree_util.tree_unflatten(self.structure, leaves)
 
     @property
-    def constants(self) -> list[Any]:
+    def constants(self) -> list[Tree]:
         """The arrays that are no parameters."""
         return [leaf for leaf in self.rest if is_array(leaf)]
 
@@ -166,7 +167,7 @@ def _unlike(expected: tuple[tuple[str, ...], ...], found: list[tuple[str, ...]])
     return f"its leaves are not those of the parameters: {'; '.join(parts) or 'they are in another order'}"
 
 
-def plain(leaf: Any) -> Any:
+def plain(leaf: Tree) -> Tree:
     """A constant leaf in float64 where it is of floating type: what a trace in float64 may be mixed with."""
     if is_floating(leaf) and isinstance(leaf, (jax.Array, np.ndarray)):
         return np.asarray(leaf, np.float64)

@@ -9,23 +9,25 @@ in single precision: what was written as 1e-5 is 1e-5.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from quotax.programs.jaxprs import CALLS, as_closed, bodies, is_key
+from quotax.programs.jaxprs import CALLS, Program, Setting, as_closed, bodies, inside, is_key, shaped
+from quotax.trees import AnyArray, Tree
 
 _BITS = "bitcast_convert_type"
 """What reads bits reads those of the type that it was written for."""
 
 
-def widened(function: Callable[..., Any]) -> Callable[..., Any]:
+def widened(function: Callable[..., Tree]) -> Callable[..., Tree]:
     """The function on float64 arrays, by the steps that it takes on float32 ones."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Tree) -> Tree:
         leaves, structure = jax.tree.flatten(arguments)
         flat = lambda *arrays: function(*jax.tree.unflatten(structure, arrays))
         with jax.enable_x64(False):
@@ -35,11 +37,11 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _narrow(array: Any) -> jax.ShapeDtypeStruct:
+def _narrow(array: AnyArray) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(jnp.shape(array), np.float32 if array.dtype == np.float64 else array.dtype)
 
 
-def _again(program: Any, arguments: Sequence[Any]) -> list[Any]:
+def _again(program: Jaxpr | ClosedJaxpr, arguments: Sequence[AnyArray]) -> list[AnyArray]:
     """The steps of a program, in double precision."""
     closed = as_closed(program)
     known = dict(zip(closed.jaxpr.invars, arguments, strict=True))
@@ -53,7 +55,7 @@ def _again(program: Any, arguments: Sequence[Any]) -> list[Any]:
             outputs = _again(inner, values[len(values) - len(inner.jaxpr.invars) :])
         elif name == _BITS:
             given = [
-                jax.lax.convert_element_type(v, a.aval.dtype) for v, a in zip(values, equation.invars, strict=True)
+                jax.lax.convert_element_type(v, shaped(a).dtype) for v, a in zip(values, equation.invars, strict=True)
             ]
             outputs = [_wide(equation.primitive.bind(*given, **settings))]
         else:
@@ -63,32 +65,32 @@ def _again(program: Any, arguments: Sequence[Any]) -> list[Any]:
     return [read(atom) for atom in closed.jaxpr.outvars]
 
 
-def _setting(value: Any) -> Any:
+def _setting(value: Setting) -> Setting:
     """A setting of a step: types are wider, and bodies take their steps in double precision too."""
-    if isinstance(value, (list, tuple)) and bodies(value):
-        return type(value)(map(_setting, value))
     if bodies(value):
-        closed = as_closed(value)
-        wider = [_wider(variable.aval) for variable in closed.jaxpr.invars]
-        again = jax.make_jaxpr(lambda *arrays: _again(closed, arrays))(*wider)
-        return again if isinstance(value, ClosedJaxpr) else again.jaxpr
-    if isinstance(value, (np.dtype, type)) and value == np.float32:
-        return np.dtype(np.float64)
-    return value
+        return inside(value, _widened)
+    return np.dtype(np.float64) if isinstance(value, (np.dtype, type)) and value == np.float32 else value
 
 
-def _wider(aval: Any) -> jax.ShapeDtypeStruct:
+def _widened(body: Program) -> Program:
+    closed = as_closed(body)
+    wider = [_wider(shaped(variable)) for variable in closed.jaxpr.invars]
+    again = jax.make_jaxpr(lambda *arrays: _again(closed, arrays))(*wider)
+    return cast(Program, again if isinstance(body, ClosedJaxpr) else again.jaxpr)
+
+
+def _wider(aval: ShapedArray) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(aval.shape, np.float64 if aval.dtype == np.float32 else aval.dtype)
 
 
-def _wide(array: Any) -> Any:
+def _wide(array: AnyArray) -> AnyArray:
     """An array in double precision, if it is in single precision."""
     if is_key(array) or array.dtype != np.float32:
         return array
     return array.astype(np.float64)
 
 
-def _written(number: Any) -> Any:
+def _written(number: AnyArray) -> AnyArray:
     """A constant as it was written: the shortest decimal number that float32 takes for it."""
     if getattr(number, "dtype", None) != np.float32:
         return number

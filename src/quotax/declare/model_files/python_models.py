@@ -11,13 +11,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from quotax.declare.architecture import Architecture
 from quotax.declare.model_files.model_file import ModelFile
 from quotax.declare.network import Network
 from quotax.errors import ArchitectureError, QuotaxError
 from quotax.symmetry import Symmetry
+from quotax.trees import Tree
 
 DOTTED = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 """A name of Python, with dots."""
@@ -26,7 +26,7 @@ FILES = "_quotax_model_file_"
 """What the modules that are made of files beside a TOML are called, before a number of their own."""
 
 
-def imported(forward: str, folder: Path) -> Callable[..., Any] | Architecture:
+def imported(forward: str, folder: Path) -> Callable[..., Tree] | Architecture:
     """The function, or architecture, at an import path."""
     module, _, name = forward.rpartition(":")
     found = module_of(module, folder, f"forward = {forward!r}")
@@ -39,7 +39,7 @@ def imported(forward: str, folder: Path) -> Callable[..., Any] | Architecture:
     return found
 
 
-def module_of(module: str, folder: Path, call: str) -> Any:
+def module_of(module: str, folder: Path, call: str) -> Tree:
     """A module by name, or by its file's; `call` begins a refusal."""
     try:
         return _executed(folder / module) if module.endswith(".py") else importlib.import_module(module)
@@ -81,12 +81,12 @@ def standing_in_python(module: str, name: str) -> ModelFile:
     return ModelFile(model, tuple(each for each in vars(holder).values() if isinstance(each, Symmetry)), dict(sizes))
 
 
-def models_in(module: Any) -> list[str]:
+def models_in(module: Tree) -> list[str]:
     """The names of the models that stand in a module."""
     return [name for name, value in vars(module).items() if isinstance(value, Architecture | Network)]
 
 
-def _executed(path: Path) -> Any:
+def _executed(path: Path) -> Tree:
     """The module of a file, executed when it is first asked for and when it has changed."""
     path = path.resolve()
     if not path.is_file():

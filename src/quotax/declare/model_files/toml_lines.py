@@ -7,19 +7,20 @@ import tomllib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quotax.errors import ArchitectureError, QuotaxError
+from quotax.trees import Tree
 
 
 class Place(NamedTuple):
     """A file, and the lines of its keys: by the tables that lead there, the numbers of `[[symmetry]]` among them."""
 
     path: Path
-    lines: Mapping[tuple[Any, ...], int]
+    lines: Mapping[tuple[Tree, ...], int]
 
     @contextmanager
-    def at(self, *keys: Any) -> Generator[None]:
+    def at(self, *keys: Tree) -> Generator[None]:
         """Refusals in here are those of this key, or of the nearest that has a line, and say so."""
         try:
             yield
@@ -28,14 +29,14 @@ class Place(NamedTuple):
                 raise
             raise type(error)(f"{self.path}:{self.line(*keys)}: {error}") from None
 
-    def line(self, *keys: Any) -> int:
+    def line(self, *keys: Tree) -> int:
         """The line of a key, or of the nearest that has one."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
 
-def parsed(path: Path) -> tuple[dict[str, Any], Place]:
+def parsed(path: Path) -> tuple[dict[str, Tree], Place]:
     """The tables of a file, and the lines of its keys."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -58,13 +59,13 @@ _KEY = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\]|\\.)*\"|'[^']*')"
 _PATH = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 
 
-def lines_of_keys(text: str) -> dict[tuple[Any, ...], int]:
+def lines_of_keys(text: str) -> dict[tuple[Tree, ...], int]:
     """The line of every table and of every key that begins a line, of a file that is TOML.
 
     Where a line of a longer text looks like a key too, the first of the two counts.
     """
-    found: dict[tuple[Any, ...], int] = {}
-    table: tuple[Any, ...] = ()
+    found: dict[tuple[Tree, ...], int] = {}
+    table: tuple[Tree, ...] = ()
     counts: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if header := re.fullmatch(rf"\s*(\[\[?)\s*({_PATH})\s*\]\]?\s*(?:#.*)?", line):
@@ -87,7 +88,7 @@ def _keys(text: str) -> tuple[str, ...]:
     """The keys that a dotted path names; none where it is not one, as within a longer text."""
     keys: list[str] = []
     try:
-        found: Any = tomllib.loads(f"{text} = 0")
+        found: Tree = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:
         return ()
     while isinstance(found, dict):

@@ -31,8 +31,10 @@ from quotax.declare.model_files.model_file import ModelFile
 from quotax.declare.model_files.python_models import imported
 from quotax.declare.model_files.toml_lines import Place, parsed
 from quotax.errors import ArchitectureError, SymmetryError
+from quotax.presenting import Json
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import group_of
+from quotax.trees import AnyArray, Tree
 
 _TABLES = {
     "model": ("forward", "name", "where"),
@@ -70,12 +72,12 @@ def read_toml(path: Path) -> ModelFile:
     return ModelFile(model, tuple(symmetries), sizes)
 
 
-def _model(data: Mapping[str, Any], place: Place) -> Architecture:
+def _model(data: Mapping[str, Json], place: Place) -> Architecture:
     for table in ("model", "params", "inputs"):
         if table not in data:
             raise ArchitectureError(f"{place.path}:1: the table [{table}] is missing.")
     params = _params(data["params"], (), place)
-    inputs: dict[str, Any] = {}
+    inputs: dict[str, Tree] = {}
     for name, value in data["inputs"].items():
         with place.at("inputs", name):
             inputs[name] = _input(name, value)
@@ -109,9 +111,9 @@ def _model(data: Mapping[str, Any], place: Place) -> Architecture:
     return model
 
 
-def _params(tree: Mapping[str, Any], above: tuple[str, ...], place: Place) -> dict[str, Any]:
+def _params(tree: Mapping[str, Tree], above: tuple[str, ...], place: Place) -> dict[str, Tree]:
     """Nested tables as nested dicts; a key `"block/W"` is nested too."""
-    nested: dict[str, Any] = {}
+    nested: dict[str, Tree] = {}
     for key, value in tree.items():
         with place.at("params", *above, key):
             *folders, last = key.split("/")
@@ -128,7 +130,7 @@ def _params(tree: Mapping[str, Any], above: tuple[str, ...], place: Place) -> di
     return nested
 
 
-def _input(name: str, value: Any) -> Any:
+def _input(name: str, value: AnyArray) -> Tree:
     if not isinstance(value, dict):
         return value
     kind = value.get("kind")

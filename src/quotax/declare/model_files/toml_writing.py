@@ -8,13 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from quotax.artifacts import ArraySpec
 from quotax.declare.architecture import Architecture
 from quotax.declare.initialisers import constant_of
 from quotax.declare.model_files.python_models import FILES
 from quotax.errors import ArchitectureError, SymmetryError
+from quotax.presenting import Json
 from quotax.symmetry import Symmetry
 from quotax.symmetry.plain import symmetry_data
 
@@ -88,7 +88,7 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
 
 
-def _inline(data: Mapping[str, Any]) -> str:
+def _inline(data: Mapping[str, Json]) -> str:
     return (
         "{" + ", ".join(f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in data.items()) + "}"
     )

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -308,7 +307,7 @@ def _solutions(
         progress(f"solving for {what}")
         return list(solve_shared([m for s in even for m in s.moments], specs, groups))
 
-    def copied(found: Mapping[tuple[str, str], Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    def copied(found: Mapping[tuple[str, str], Sequence[object]]) -> Iterator[tuple[str, str]]:
         """Two axes and a third: what acts for every index of both acts for every index of either."""
         for (one, axis), (two, other) in itertools.combinations([place for place in found if any(found[place])], 2):
             if axis == other and beside(one, two, axis):

@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-Arrays = Mapping[str, Any]
+from quotax.trees import AnyArray
+
+Arrays = Mapping[str, AnyArray]
 
 EXACT = 2**53
 """Integers below this are floats."""
@@ -32,7 +33,7 @@ class MatrixOnAxes:
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, AnyArray]:
         """What is added to which parameter."""
         array = arrays[self.param].reshape(self.shape)
         over = tuple(self.shape[a] for a in self.axes)
@@ -57,7 +58,7 @@ class AddedConstants:
     param: str
     shape: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, AnyArray]:
         """What is added to which parameter."""
         factor, matrix, _ = known.matrix(numbers[:, None])
         return {self.param: factor * known.array(matrix).reshape(self.shape)}
@@ -73,7 +74,7 @@ class ContractedInto:
     order: tuple[int, ...]
     rest: tuple[int, ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, AnyArray]:
         """What is added to which parameter."""
         factor, matrix, _ = known.matrix(numbers[:, None])
         own = "abcdefghijklmnop"[: len(self.shape)]
@@ -91,7 +92,7 @@ class EntryPolynomials:
     starts: Mapping[str, int]
     monomials: tuple[tuple[int, ...], ...]
 
-    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, Any]:
+    def value(self, numbers: np.ndarray, arrays: Arrays, known: SeenArrays) -> dict[str, AnyArray]:
         """What is added to which parameter."""
         entries = {
             start + k: entry
@@ -116,9 +117,9 @@ Piece = MatrixOnAxes | AddedConstants | ContractedInto | EntryPolynomials
 class SeenArrays:
     """Arrays of integers that occurred, up to multiples and transposes."""
 
-    seen: dict[tuple[tuple[int, ...], bytes], Any] = field(default_factory=dict)
+    seen: dict[tuple[tuple[int, ...], bytes], AnyArray] = field(default_factory=dict)
 
-    def array(self, integers: np.ndarray) -> Any:
+    def array(self, integers: np.ndarray) -> AnyArray:
         """One array for equal ones."""
         key = integers.shape, integers.tobytes()
         return self.seen.setdefault(key, jnp.asarray(integers, float))
@@ -144,7 +145,7 @@ def integers(numbers: Sequence[Fraction]) -> np.ndarray | None:
 
 def function_of(
     pieces: Sequence[tuple[int, Piece]], count: int, numbers: Sequence[Fraction], like: Mapping[str, tuple[int, ...]]
-) -> Callable[[Arrays], dict[str, Any]] | None:
+) -> Callable[[Arrays], dict[str, AnyArray]] | None:
     """The field with these numbers: arrays by name to what it adds to those it moves; None where it cannot be said."""
     whole = integers(numbers)
     if whole is None:
@@ -152,7 +153,7 @@ def function_of(
     ends = [*(start for start, _ in pieces[1:]), count]
     own = [(piece, part) for (start, piece), end in zip(pieces, ends, strict=True) if (part := whole[start:end]).any()]
 
-    def function(arrays: Arrays) -> dict[str, Any]:
+    def function(arrays: Arrays) -> dict[str, AnyArray]:
         known, out = SeenArrays(), {}
         for piece, part in own:
             for name, value in piece.value(part, arrays, known).items():

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import sympy as sp
@@ -32,6 +32,7 @@ from quotax.derive.sampling import modular
 from quotax.derive.sampling.batches import Batch, batches
 from quotax.interpret.jets.residues import PRIME
 from quotax.presenting.telling import Budget
+from quotax.trees import AnyArray
 
 Ansatz = Literal["linear", "affine", "quadratic", "full"]
 
@@ -59,7 +60,7 @@ class Unknowns:
     pieces: tuple[tuple[int, Piece], ...]
     """How they act, each with the first of its unknowns."""
 
-    def function(self, numbers: Sequence[Fraction], trace: Trace) -> Callable[[Arrays], dict[str, Any]] | None:
+    def function(self, numbers: Sequence[Fraction], trace: Trace) -> Callable[[Arrays], dict[str, AnyArray]] | None:
         """The field with these numbers as a function of arrays by name; None where it cannot be said exactly."""
         return function_of(self.pieces, self.count, numbers, {s.name: s.shape(trace.sizes) for s in trace.params})
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -22,9 +21,10 @@ from quotax.derive.points.vector_fields import fields_at
 from quotax.derive.sampling import modular
 from quotax.errors import SymmetryError
 from quotax.interpret import symbols_for
-from quotax.presenting import Result
+from quotax.presenting import Json, Result
 from quotax.presenting.telling import Budget
 from quotax.symmetry import Action
+from quotax.trees import AnyArray
 
 LOOKED_AT = 2500
 """With more parameters than this, what the families leave is not looked at."""
@@ -35,7 +35,7 @@ LONGEST = 64
 """Numerators and denominators above this are those of a residue that happens to be a fraction."""
 
 Lines = tuple[str, ...]
-ProveField = Callable[[Trace, Callable[[Arrays], dict[str, Any]], float], tuple[Lines, Lines] | None]
+ProveField = Callable[[Trace, Callable[[Arrays], dict[str, AnyArray]], float], tuple[Lines, Lines] | None]
 """Steps and assumptions of a proof, in so many seconds, that outputs do not change along a field; None for no proof."""
 
 Field = dict[sp.Symbol, sp.Expr]
@@ -61,7 +61,7 @@ class FieldFamily(Result):
         """The fields at a point, as residues."""
         return self.unknowns.fields(self.coefficients, theta)
 
-    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Json]:
         """JSON values: the fields for people, the coefficients of the ansatz for `from_dict`."""
         rows = [{str(k): int(row[k]) for k in np.flatnonzero(row)} for row in self.coefficients]
         return {
@@ -75,7 +75,7 @@ class FieldFamily(Result):
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], model: Model, ansatz: Ansatz) -> FieldFamily:
+    def from_dict(cls, data: Mapping[str, Json], model: Model, ansatz: Ansatz) -> FieldFamily:
         """The family that `to_dict` wrote, for a model of the same parameters; refused where its fields differ."""
         sizes = dict(data["sizes"])
         among = None if data.get("among") is None else tuple(data["among"])

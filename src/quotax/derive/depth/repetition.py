@@ -12,16 +12,16 @@ is concluded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from quotax.artifacts import Trace
-from quotax.programs.jaxprs import bare, bodies, is_key, live
+from quotax.programs.jaxprs import Atom, Setting, bare, bodies, is_key, live
+from quotax.trees import AnyArray
 
 KEPT = 3
 """Blocks that are kept: one that follows what comes before, one between equals, one that precedes what comes after."""
@@ -67,7 +67,7 @@ def shortened(trace: Trace, of: Repetition) -> Trace | None:
     end = of.start + (of.copies - 1) * of.period
     made = {v: (i, k) for i, e in enumerate(equations) for k, v in enumerate(e.outvars)}
 
-    def kept(operand: Any) -> Any:
+    def kept(operand: Atom) -> Atom:
         """What is read in place of an operand, from behind the gap."""
         i, k = made.get(operand, (-1, 0)) if not isinstance(operand, Literal) else (-1, 0)
         if not first <= i < end:
@@ -98,13 +98,13 @@ def _later(of: Repetition) -> set[str]:
     return {*of.following, *of.following.values()}
 
 
-def _words(closed: ClosedJaxpr, equations: list[Any]) -> np.ndarray:
+def _words(closed: ClosedJaxpr, equations: list[JaxprEqn]) -> np.ndarray:
     """A number for each equation: the same for equations that differ in the names of variables alone."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     texts: dict[int, str] = {}
     constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
 
-    def written(value: Any) -> str:
+    def written(value: Setting) -> str:
         if bodies(value):
             if id(value) not in texts:
                 parts = [(str(bare(b)), *map(_bytes, getattr(b, "consts", ()))) for b in bodies(value)]
@@ -112,12 +112,12 @@ def _words(closed: ClosedJaxpr, equations: list[Any]) -> np.ndarray:
             return texts[id(value)]
         return "" if callable(value) else repr(value)
 
-    def operand(v: Any) -> Any:
+    def operand(v: Atom) -> str:
         if isinstance(v, Literal):
             return _bytes(v.val)
         return _bytes(constants[v]) if v in constants else str(v.aval)
 
-    def word(e: Any) -> Any:
+    def word(e: JaxprEqn) -> Hashable:
         settings = tuple((name, written(value)) for name, value in e.params.items())
         outputs = tuple(str(v.aval) for v in e.outvars)
         return e.primitive.name, settings, tuple(map(operand, e.invars)), outputs
@@ -125,20 +125,20 @@ def _words(closed: ClosedJaxpr, equations: list[Any]) -> np.ndarray:
     return np.array([numbers.setdefault(word(e), len(numbers)) for e in equations], np.int64)
 
 
-def _bytes(value: Any) -> str:
+def _bytes(value: AnyArray) -> str:
     array = np.asarray(jax.random.key_data(value) if is_key(value) else value)
     return f"{array.dtype}{array.shape}{array.tobytes()!r}"
 
 
-def _following(trace: Trace, equations: list[Any], start: int, period: int, copies: int) -> dict[str, str] | None:
+def _following(trace: Trace, equations: list[JaxprEqn], start: int, period: int, copies: int) -> dict[str, str] | None:
     """What each parameter is one block later, by name; None where two places of one block disagree."""
     made = {v: (i, k) for i, e in enumerate(equations) for k, v in enumerate(e.outvars)}
     arrays = dict(zip(trace.jaxpr.jaxpr.invars, trace.arrays, strict=True))
     params = {v for v, spec in arrays.items() if spec in trace.params}
     inner = range(start, start + copies * period)
-    paired: dict[Any, Any] = {}
+    paired: dict[Var, Var] = {}
 
-    def pairs(here: Any, there: Any) -> Iterator[tuple[Any, Any]]:
+    def pairs(here: Atom, there: Atom) -> Iterator[tuple[Var, Var]]:
         """Parameters read in the same place of two blocks, through what is computed of them before the first."""
         waiting = [(here, there)]
         while waiting:
@@ -153,7 +153,7 @@ def _following(trace: Trace, equations: list[Any], start: int, period: int, copi
                 if made[u][1] == made[v][1] and one.primitive is other.primitive:
                     waiting += zip(one.invars, other.invars, strict=False)
 
-    seen: set[tuple[Any, Any]] = set()
+    seen: set[tuple[Var, Var]] = set()
     for i in range(start, start + (copies - 1) * period):
         for here, there in zip(equations[i].invars, equations[i + period].invars, strict=True):
             for u, v in pairs(here, there):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import sympy as sp
 
@@ -25,7 +24,7 @@ def flip_order(flips: Sequence[Symmetry], specs: Sequence[ArraySpec]) -> sp.Expr
     """
     listed = [s for s in flips if s.group.kind == "sign"]
     spans: dict[tuple[str, ...], SignSpace] = {}
-    seen: dict[Any, int] = {}
+    seen: dict[Hashable, int] = {}
     exponent: sp.Expr = sp.S.Zero
     for number, symmetry in enumerate(listed):
         group = symmetry.group

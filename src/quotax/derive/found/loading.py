@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from quotax.artifacts import Certificate, Model
 from quotax.derive.candidates.unnamed import FieldFamily, Leftover
 from quotax.derive.found.symmetry_group import FORMAT, VERSION, SymmetryGroup, declared_data
 from quotax.errors import SymmetryError
+from quotax.presenting import Json
 from quotax.symmetry import Action, Symmetry
 from quotax.symmetry.plain import symmetry_of
 
@@ -18,7 +18,7 @@ Recall = Callable[[Model, Action, Certificate], Certificate]
 
 
 def from_data(
-    data: Any, model: Model, recall: Recall, more: Callable[[SymmetryGroup], Callable[..., Leftover]], where: str
+    data: Json, model: Model, recall: Recall, more: Callable[[SymmetryGroup], Callable[..., Leftover]], where: str
 ) -> SymmetryGroup:
     """The group that `to_dict` wrote; `where` begins refusals and names the file.
 
@@ -32,7 +32,7 @@ def from_data(
         raise SymmetryError(f"{where} is of version {data.get('version')!r}, this quotax reads version {VERSION}.")
     _check_declaration(data, model, where)
 
-    def pair(one: Mapping[str, Any]) -> tuple[Symmetry, Certificate]:
+    def pair(one: Mapping[str, Json]) -> tuple[Symmetry, Certificate]:
         symmetry = symmetry_of(one, where)
         return symmetry, recall(model, symmetry.bind(model.params), Certificate.from_dict(one["certificate"]))
 
@@ -60,7 +60,7 @@ def from_data(
     return replace(group, more=more(group))
 
 
-def _check_declaration(data: Mapping[str, Any], model: Model, where: str) -> None:
+def _check_declaration(data: Mapping[str, Json], model: Model, where: str) -> None:
     """Refuse a model that declares something else, by the names of what differs."""
     own = declared_data(model)
     for kind in ("params", "inputs"):

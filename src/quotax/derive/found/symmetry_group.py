@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -21,12 +20,12 @@ from quotax.derive.found.lie_algebra import Structure, structure
 from quotax.derive.points.vector_fields import dimensions, field_along
 from quotax.errors import QuotaxError, SymmetryError
 from quotax.interpret import symbols_for
-from quotax.presenting import Result
+from quotax.presenting import Json, Result
 from quotax.presenting.tables import room, table, wrapped
 from quotax.symmetry import OBJECTS, Action, Symmetry
 from quotax.symmetry.merging import mapping
 from quotax.symmetry.plain import symmetry_data, text
-from quotax.trees import place
+from quotax.trees import Dim, place
 
 Field = dict[sp.Symbol, sp.Expr]
 
@@ -125,7 +124,7 @@ class SymmetryGroup(Result):
             )
         return replace(self, read_from="")
 
-    def to_dict(self, *, largest: int | None = None) -> dict[str, Any]:
+    def to_dict(self, *, largest: int | None = None) -> dict[str, Json]:
         """Everything as JSON values: the model's declaration, families, actions, certificates with their steps."""
         head = declared_data(self.model)
         pairs = lambda found: [symmetry_data(s) | {"certificate": c.to_dict()} for s, c in found]
@@ -150,7 +149,7 @@ class SymmetryGroup(Result):
         """Write `to_dict` to a file, which `qx.load_symmetries(path, model)` reads."""
         Path(path).write_text(text(self.to_dict()) + "\n", encoding="utf-8")
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> dict[str, Json]:
         """The transforms that leave the function as it is, as JSON values for tools that merge them into weights.
 
         For every family, which array is multiplied by what: along which dimension, from which side, by the element or
@@ -320,7 +319,7 @@ class SymmetryGroup(Result):
         return str(self)
 
 
-def declared_data(model: Model) -> dict[str, Any]:
+def declared_data(model: Model) -> dict[str, Json]:
     """What a model declares, as axes are written; tokens, masks and positive inputs say so."""
     kinds = lambda spec: {"kind": spec.kind} | ({} if spec.below is None else {"below": spec.below})
     plain = lambda spec: spec.axes_text if spec.kind == "real" else {"axes": spec.axes_text} | kinds(spec)
@@ -332,11 +331,11 @@ def _escaped(text: str) -> str:
     return text.replace("_", r"\_").replace("#", r"\#")
 
 
-def _left(entry: Any) -> sp.Expr:
+def _left(entry: sp.Expr) -> sp.Expr:
     return sp.Indexed(sp.IndexedBase(entry.name), *entry.indices) if entry.indices else sp.Symbol(entry.name)
 
 
-def _text(sizes: Mapping[str, Any]) -> str:
+def _text(sizes: Mapping[str, Dim]) -> str:
     return ", ".join(f"{a}={n!r}" for a, n in sizes.items())
 
 

@@ -9,13 +9,12 @@ scaling is a symmetry, is such a one. So the rank is taken where $c$ is large en
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Literal
 
 from quotax.artifacts import Trace
-from quotax.programs.jaxprs import as_closed, bare, bodies
+from quotax.programs.jaxprs import Atom, Program, bare, with_bodies, with_equations
 
 FAINT = 1e-8
 """What a smaller constant does when it is added is lost among digits."""
@@ -30,27 +29,16 @@ def raised(trace: Trace) -> tuple[Trace, tuple[float, ...]]:
     return replace(trace, jaxpr=jaxpr, _written=None), tuple(met)
 
 
-def _raised(program: Any, met: dict[float, None]) -> Any:
-    closed, changed = as_closed(program), []
-    for eqn in bare(closed).eqns:
-        operands = eqn.invars
-        if eqn.primitive.name in ("add", "sub", "add_any"):
-            operands = [_louder(atom, met) for atom in operands]
-        params = {key: _in_bodies(value, met) for key, value in eqn.params.items()}
-        changed.append(eqn.replace(invars=operands, params=params))
-    jaxpr = bare(closed).replace(eqns=changed)
-    return ClosedJaxpr(jaxpr, closed.consts) if isinstance(program, ClosedJaxpr) else jaxpr
+def _raised(program: Program, met: dict[float, None]) -> Program:
+    changed = []
+    for eqn in bare(program).eqns:
+        louder = eqn.primitive.name in ("add", "sub", "add_any")
+        other = eqn.replace(invars=[_louder(atom, met) for atom in eqn.invars]) if louder else eqn
+        changed.append(with_bodies(other, lambda body: _raised(body, met)))
+    return with_equations(program, changed)
 
 
-def _in_bodies(value: Any, met: dict[float, None]) -> Any:
-    if isinstance(value, (ClosedJaxpr, Jaxpr)):
-        return _raised(value, met)
-    if isinstance(value, (list, tuple)) and bodies(value):
-        return type(value)(_in_bodies(part, met) for part in value)
-    return value
-
-
-def _louder(atom: Any, met: dict[float, None]) -> Any:
+def _louder(atom: Atom, met: dict[float, None]) -> Atom:
     if not isinstance(atom, Literal) or np.shape(atom.val) or np.asarray(atom.val).dtype.kind != "f":
         return atom
     size = abs(float(atom.val))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -13,9 +12,10 @@ from quotax.artifacts import ArraySpec
 from quotax.derive.sampling import modular
 from quotax.interpret.jets.residues import PRIME, inverse, residue
 from quotax.symmetry import FLOATS, Action, Arrays, velocity
+from quotax.trees import AnyArray, Tree
 
 
-def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
+def _einsum(subscripts: str, *arrays: AnyArray) -> np.ndarray:
     """`numpy.einsum` of residues: one reduction after every product, so that nothing overflows."""
     left, _, output = subscripts.partition("->")
     labels = left.split(",")
@@ -33,12 +33,12 @@ def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
     return total.sum(axis=axes) % PRIME if axes else total % PRIME
 
 
-def _constant(value: sp.Expr, like: Any) -> np.ndarray:
+def _constant(value: sp.Expr, like: Tree) -> np.ndarray:
     number = sp.Rational(value)
     return np.asarray(int(number.p) % PRIME * pow(int(number.q) % PRIME, -1, PRIME) % PRIME)
 
 
-def _power(base: Any, exponent: sp.Expr) -> np.ndarray:
+def _power(base: AnyArray, exponent: sp.Expr) -> np.ndarray:
     n = int(exponent)
     base, out = (inverse(np.asarray(base)) if n < 0 else np.asarray(base)), np.ones_like(np.asarray(base))
     for _ in range(abs(n)):
@@ -90,7 +90,7 @@ def field_along(
     specs: Sequence[ArraySpec],
     sizes: Mapping[str, int],
     theta: np.ndarray,
-    xi: Any,
+    xi: AnyArray,
     arrays: Arrays = FLOATS,
 ) -> np.ndarray:
     """The field of one algebra element at a flat point, of the point's own type."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
+from quotax.trees import AnyArray
 
 Elements = dict[str, jax.Array]
 """Group elements by family name."""
@@ -26,7 +26,7 @@ def near_identity(family: Family, xi: jax.Array) -> jax.Array:
     return jnp.eye(xi.shape[-1], dtype=xi.dtype) + xi + 0.5 * (xi @ xi)
 
 
-def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, Any]) -> Named:
+def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, AnyArray]) -> Named:
     """The arrays moved by the elements, family by family."""
     for family in families:
         if family.name in elements:
@@ -34,7 +34,7 @@ def act(families: Sequence[Family], arrays: Named, elements: Mapping[str, Any]) 
     return arrays
 
 
-def inverses(families: Sequence[Family], elements: Mapping[str, Any]) -> Elements:
+def inverses(families: Sequence[Family], elements: Mapping[str, AnyArray]) -> Elements:
     """The inverse elements."""
     return {f.name: f.group.inverse(elements[f.name]) for f in families if f.name in elements}
 

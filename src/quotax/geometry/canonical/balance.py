@@ -9,7 +9,7 @@ $$P L P = R, \qquad P = L^{-1/2} (L^{1/2} R L^{1/2})^{1/2} L^{-1/2}.$$
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from quotax.geometry.families.roles import sides
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.one_by_one import each
 from quotax.symmetry import Term
+from quotax.trees import AnyArray
 
 
 def is_pair(family: Family) -> bool:
@@ -32,7 +33,7 @@ def is_pair(family: Family) -> bool:
     return bool(terms) and plain and kinds and free and len(turned) == 1 and len(set(targets)) == len(targets)
 
 
-def axis_gram(family: Family, terms: list[Term], arrays: Mapping[str, Any]) -> jax.Array:
+def axis_gram(family: Family, terms: list[Term], arrays: Mapping[str, AnyArray]) -> jax.Array:
     """The sum of `A A^T` over the terms' parameters, shaped like a group element (its diagonal for a diagonal one)."""
     total = jnp.zeros(family.group.shape(family.sizes), jnp.result_type(*arrays.values()))
     for term in terms:
@@ -63,7 +64,7 @@ def isotropic(family: Family, gram: jax.Array) -> jax.Array:
     return values[..., None] * jnp.eye(n, dtype=gram.dtype)
 
 
-def spectral(family: Family, gram: jax.Array, function: Any) -> jax.Array:
+def spectral(family: Family, gram: jax.Array, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
     """A function of a Gram matrix, through its eigenvalues (its entries, where it is a diagonal)."""
     if family.group.layout != "matrix":
         return function(gram)
@@ -71,7 +72,7 @@ def spectral(family: Family, gram: jax.Array, function: Any) -> jax.Array:
     return _compose(vectors, function(values))
 
 
-def spectra(family: Family, arrays: Mapping[str, Any]) -> tuple[jax.Array, jax.Array] | None:
+def spectra(family: Family, arrays: Mapping[str, AnyArray]) -> tuple[jax.Array, jax.Array] | None:
     """The eigenvalues of the Gram matrices of both sides, one row per copy; nothing where the sides are not apart."""
     if not is_pair(family):
         return None
@@ -92,7 +93,7 @@ class Balancing(NamedTuple):
     grams: tuple[jax.Array, jax.Array] | None
 
 
-def balancing(family: Family, arrays: Mapping[str, Any], character: int) -> Balancing:
+def balancing(family: Family, arrays: Mapping[str, AnyArray], character: int) -> Balancing:
     """The element that makes both sides' Gram matrices equal (one-sided families: one); the identity where none is.
 
     It is a starting point for Newton's method, exact where families do not share parameters. A Gram matrix squares the
@@ -132,7 +133,7 @@ def _ratio(left: jax.Array, right: jax.Array, character: int) -> jax.Array:
     return (jnp.where(good, right, 1) / jnp.where(good, left, 1)) ** 0.25
 
 
-def _resolved(gram: jax.Array) -> tuple[Callable[[Any], jax.Array], jax.Array]:
+def _resolved(gram: jax.Array) -> tuple[Callable[[AnyArray], jax.Array], jax.Array]:
     """Functions of a matrix whose eigenvalues are lifted to what rounding leaves of them; and whether none was below.
 
     Of a matrix that is zero they are not finite.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from quotax.geometry.canonical.absorption import Absorption
 from quotax.geometry.canonical.gauge import Gauge
 from quotax.geometry.canonical.representative import Canonical
+from quotax.trees import AnyArray
 
 
 class Leading(NamedTuple):
@@ -45,7 +46,7 @@ class Leading(NamedTuple):
         return [_condition(families[name].group.layout, g) for name, g in self.found.scalings.items()]
 
 
-def _condition(layout: str, g: Any) -> float:
+def _condition(layout: str, g: AnyArray) -> float:
     g = np.asarray(g, np.float64)
     if not np.all(np.isfinite(g)):
         return float("inf")

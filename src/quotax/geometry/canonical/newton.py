@@ -6,7 +6,6 @@ A step is $-\tfrac12$ times the coordinates of $\theta$'s own vertical part, dam
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +30,13 @@ from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.linalg.one_by_one import eigh
 from quotax.geometry.projection import gram, solver
 from quotax.geometry.projection.vertical import factors_at
+from quotax.trees import AnyArray, Carry, Tree
 
 _STEPS = 60
 _SHORTEST = 1e-6
 
 
-def by_newton(plan: Gauge, start: Named) -> tuple[Named, Elements, Any]:
+def by_newton(plan: Gauge, start: Named) -> tuple[Named, Elements, tuple[AnyArray, ...]]:
     """Until the moments are rounding, and one step more."""
     now = _started(plan, start)
     tolerance, damping = tolerance_of(start), 1.0
@@ -56,11 +56,11 @@ def iterate(plan: Gauge, start: Descent) -> Descent:
     """The same while something is traced: a loop of the program."""
     tolerance = tolerance_of(start.arrays)
 
-    def going(state: tuple[Any, ...]) -> jax.Array:
+    def going(state: Carry) -> jax.Array:
         count, now, damping = state
         return (count < _STEPS) & (now.rest > tolerance) & (damping > _SHORTEST)
 
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def step(state: Carry) -> Carry:
         count, now, damping = state
         there, better = _trial(plan, factors_at(plan.parts, now.arrays), now, damping)
         now = jax.tree.map(lambda a, b: jnp.where(better, a, b), there, now)
@@ -70,7 +70,7 @@ def iterate(plan: Gauge, start: Descent) -> Descent:
     return lax.while_loop(going, step, (0, start, one))[1]
 
 
-def _trial(plan: Gauge, factors: Any, now: Descent, damping: Any) -> tuple[Descent, jax.Array]:
+def _trial(plan: Gauge, factors: Tree, now: Descent, damping: float | jax.Array) -> tuple[Descent, jax.Array]:
     """Where a damped step leads, and whether that is better."""
     direction = newton_step(plan, factors, now.arrays, now.rests, far=True)
     there = descent_at(plan, *move(plan, now.arrays, now.elements, direction, damping))
@@ -78,7 +78,7 @@ def _trial(plan: Gauge, factors: Any, now: Descent, damping: Any) -> tuple[Desce
     return there, better & jnp.isfinite(there.rest)
 
 
-def newton_step(plan: Gauge, factors: Any, at: Named, rests: list[Elements], *, far: bool = False) -> Elements:
+def newton_step(plan: Gauge, factors: Tree, at: Named, rests: list[Elements], *, far: bool = False) -> Elements:
     """Minus half the coordinates whose Gram image is the moment, as algebra elements; small enough to trust.
 
     At a canonical representative the Gram operator maps self-adjoint generators to such. `far` from it, where a
@@ -98,7 +98,9 @@ def newton_step(plan: Gauge, factors: Any, at: Named, rests: list[Elements], *, 
     return {name: xi / length for name, xi in steps.items()}
 
 
-def move(plan: Gauge, arrays: Named, found: Elements, steps: Elements, damping: Any) -> tuple[Named, Elements]:
+def move(
+    plan: Gauge, arrays: Named, found: Elements, steps: Elements, damping: float | jax.Array
+) -> tuple[Named, Elements]:
     """A damped step, and the elements with it."""
     elements = {f.name: near_identity(f, damping * steps[f.name]) for f in plan.linear}
     composed = {f.name: f.group.compose(elements[f.name], found[f.name]) for f in plan.linear}

@@ -6,7 +6,7 @@ Of a family with a one-sided action it is $F - \kappa \log |\det g|$, whose mini
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import eigh, log_determinant
 from quotax.geometry.projection import gram
+from quotax.trees import Tree
 
 DENSE = 1024
 """Components of at most so many coordinates have their Gram matrix."""
@@ -115,7 +116,7 @@ def none_vanished(plan: Gauge, before: Named, after: Named) -> jax.Array:
     return functools.reduce(jnp.logical_and, answers)
 
 
-def lost(old: tuple[Any, Any], new: tuple[Any, Any], tolerance: float) -> Any:
+def lost(old: tuple[Tree, Tree], new: tuple[Tree, Tree], tolerance: float) -> Tree:
     """Whether more eigenvalues have vanished on a side than had on both before."""
     gone = lambda values: (values <= tolerance * values.max(-1, keepdims=True)).sum(-1)
     one, two = (gone(values) for values in old)

@@ -14,7 +14,7 @@ shift.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,7 @@ def _traced(plan: Gauge, arrays: Named) -> Canonical:
     state = act(plan.linear, start, moved.elements)
     factors = lax.stop_gradient(factors_at(plan.parts, moved.arrays))
 
-    def polish(_: Any, now: tuple[Named, Elements]) -> tuple[Named, Elements]:
+    def polish(_: object, now: tuple[Named, Elements]) -> tuple[Named, Elements]:
         steps = newton_step(plan, factors, moved.arrays, moments_of(plan, now[0]))
         return move(plan, *now, steps, 1.0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ from quotax.geometry.canonical.norm_on_orbit import Descent, descent_at, lost
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.programs.compiling import fetched, once
+from quotax.trees import AnyArray, Carry, Tree
 
 _SWEEPS = 5
 _MOST_SWEEPS = 60
@@ -44,13 +44,13 @@ def swept_start(plan: Gauge, arrays: Named) -> Descent:
         there, found = _sweep(plan, arrays)
         return descent_at(plan, there, {name: one.element for name, one in found.items()})
 
-    def sweep(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def sweep(state: Carry) -> Carry:
         count, arrays, elements, _ = state
         arrays, found = _sweep(plan, arrays)
         composed = {f.name: f.group.compose(found[f.name].element, elements[f.name]) for f in plan.linear}
         return count + 1, arrays, composed, {name: one.exact for name, one in found.items()}
 
-    def unresolved(state: tuple[Any, ...]) -> jax.Array:
+    def unresolved(state: Carry) -> jax.Array:
         count, *_, exact = state
         return (count < _SWEEPS) & ~functools.reduce(jnp.logical_and, [jnp.all(e) for e in exact.values()])
 
@@ -62,7 +62,7 @@ def swept_start(plan: Gauge, arrays: Named) -> Descent:
     return descent_at(plan, act(plan.linear, arrays, elements), elements)
 
 
-def by_sweeps(plan: Gauge, start: Named) -> tuple[Named, Elements, Any] | None:
+def by_sweeps(plan: Gauge, start: Named) -> tuple[Named, Elements, tuple[AnyArray, ...]] | None:
     """Until the two sides of every family differ by rounding; nothing where that takes too many sweeps.
 
     Every family meets its neighbours in part of its parameters only, so that sweeps mostly converge by themselves.
@@ -73,7 +73,7 @@ def by_sweeps(plan: Gauge, start: Named) -> tuple[Named, Elements, Any] | None:
     epsilon = float(jnp.finfo(jnp.result_type(*start.values())).eps)
     for count in range(_MOST_SWEEPS):
         now, device = _swept(plan, now)
-        found: dict[str, Any] = fetched(device)
+        found: dict[str, Tree] = fetched(device)
         before = before or found
         resolved = all(np.all(one.exact) for one in found.values())
         if not resolved and count >= _SWEEPS:
@@ -97,7 +97,7 @@ def by_sweeps(plan: Gauge, start: Named) -> tuple[Named, Elements, Any] | None:
     return None
 
 
-def _spectra(grams: tuple[np.ndarray, np.ndarray], family: Family) -> tuple[Any, ...]:
+def _spectra(grams: tuple[np.ndarray, np.ndarray], family: Family) -> tuple[Tree, ...]:
     """As `balance.spectra`, of Gram matrices on the host."""
     return tuple(np.linalg.eigvalsh(g) if family.group.layout == "matrix" else g[..., None] for g in grams)
 

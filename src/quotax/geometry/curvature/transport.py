@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from quotax.geometry.curvature.riemann import Riemannian, christoffel, flat_change, flat_tensor, tensor
+from quotax.geometry.curvature.riemann import Parts, Riemannian, christoffel, flat_change, flat_tensor, tensor
 from quotax.geometry.linalg.named import Named
-from quotax.geometry.paths.equation import Equation, State, flow
+from quotax.geometry.paths.equation import Equation, State, Time, flow
 from quotax.geometry.paths.path import path_type
+from quotax.trees import Tree
 
 
-def flat_derivative(parts: Any, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
+def flat_derivative(parts: Parts, arrays: Named, h: Named, x: Named, y: Named, z: Named) -> Named:
     r"""$(\nabla_h R)(x, y) z$: the derivative of `R(X, Y) Z` along `h`, for fields that are parallel along it."""
     rates = [flat_drift(parts, arrays, h, v) for v in (x, y, z)]
     return jax.jvp(functools.partial(flat_tensor, parts), (arrays, x, y, z), (h, *rates))[1]
@@ -44,7 +44,7 @@ def drift(riemannian: Riemannian, arrays: Named, velocity: Named, z: Named) -> N
     return {name: change[name] - bend[name] for name in z}
 
 
-def flat_drift(parts: Any, arrays: Named, velocity: Named, z: Named) -> Named:
+def flat_drift(parts: Parts, arrays: Named, velocity: Named, z: Named) -> Named:
     """The same where the metric is Euclidean, and among canonical representatives."""
     return {name: -array for name, array in flat_change(parts, arrays, velocity, z).items()}
 
@@ -69,7 +69,7 @@ class Line(Equation):
 class Along(Equation):
     """A path, both halves of its state in one, and a vector `z' = law(position, velocity, z)` that it carries."""
 
-    path: Any
+    path: Tree
     duration: jax.Array
     law: Callable[[Named, Named, Named], Named]
 
@@ -83,7 +83,9 @@ class Along(Equation):
         )
 
 
-def transported(path: Any, origin: State, v: Named, law: Any, duration: Any = 1.0) -> Named:
+def transported(
+    path: Tree, origin: State, v: Named, law: Callable[[Named, Named, Named], Named], duration: Time = 1.0
+) -> Named:
     """`v` carried to the end of the path that starts so, changing by the law."""
     dtype = jnp.result_type(*origin[0].values())
     equation = Along(path, jnp.asarray(duration, dtype), law)

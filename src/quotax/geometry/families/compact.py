@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ import numpy as np
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.one_by_one import each
 from quotax.symmetry import Freedom
+from quotax.trees import AnyArray
 
 _ROW, _COLUMN = "X", "Y"
 """Labels for the two indices of an element; the labels of a term are small letters."""
@@ -227,7 +227,7 @@ def assignment(scores: jax.Array) -> jax.Array:
     return jax.nn.one_hot(columns, scores.shape[-1], dtype=scores.dtype)
 
 
-def _columns(scores: Any) -> np.ndarray:
+def _columns(scores: AnyArray) -> np.ndarray:
     from scipy.optimize import linear_sum_assignment
 
     stack = np.nan_to_num(np.asarray(scores))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from quotax.geometry.linalg.named import Named
 from quotax.presenting import Result
 from quotax.symmetry import Group, Term
 from quotax.symmetry.new_entries.general_entries import extent
+from quotax.trees import AnyArray, Tree
 
 Part = Literal["all", "symmetric", "skew", "none"]
 """The algebra elements whose field is a gradient."""
@@ -111,7 +112,7 @@ def gradient_part(terms: tuple[Term, ...] | None) -> Part:
         blocks[term.target, term.source][_monomial(term)] += term.coefficient
     parts: set[Part] = {"all"}
     for target, source in {pair for key in blocks for pair in (key, key[::-1])}:
-        rest: dict[tuple[Any, Any], dict[Any, float]] = defaultdict(lambda: defaultdict(float))
+        rest: dict[tuple[object, object], dict[tuple[_Label, ...], float]] = defaultdict(lambda: defaultdict(float))
         for (deltas, element), coefficient in blocks[target, source].items():
             rest[deltas, _untransposed(element)][element] += coefficient
         for monomial, coefficient in blocks[source, target].items():
@@ -143,7 +144,7 @@ def _transpose(monomial: _Monomial) -> _Monomial:
     return swapped, tuple(called.get(label, label) for label in exchange)
 
 
-def _untransposed(element: tuple[_Label, ...]) -> Any:
+def _untransposed(element: tuple[_Label, ...]) -> Tree:
     """What the entries of `xi` and of its transpose have in common."""
     return element[:-2], frozenset(element[-2:])
 
@@ -173,7 +174,7 @@ def _dimension(group: Group, sizes: Mapping[str, int], part: Part) -> int:
 def _charge(family: Family, arrays: Mapping[str, jax.Array], *, shifts: bool = True) -> jax.Array:
     """The derivative of `2 J` (of `J`, where every term is a shift) by the entries of `xi`."""
     group, sizes = family.group, family.sizes
-    moment: Any = 0
+    moment: AnyArray = 0
     for term in _terms(family):
         target = _split(family, term.target, arrays)
         if term.source is None:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from quotax.symmetry import Term
+from quotax.trees import Tree
 
 Operand = tuple[jax.Array, str]
 """An array with one letter for each of its axes."""
@@ -21,7 +22,7 @@ Operand = tuple[jax.Array, str]
 _SMALL = 2**17
 
 
-def apart(done: Any, arrays: Mapping[str, jax.Array], *others: Mapping[str, jax.Array]) -> Any:
+def apart(done: Tree, arrays: Mapping[str, jax.Array], *others: Mapping[str, jax.Array]) -> Tree:
     """The same, but what is computed with large arrays from here on does not share a loop with what is done.
 
     XLA would fuse sums over rows and over columns of one array into a loop that takes twice their time.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from quotax.artifacts import ArraySpec, Cut
 from quotax.geometry.families.component import Component
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Skeleton:
     """Numbers by name; nothing where a family without terms may read any parameter, so that all keep their names."""
     families: Mapping[str, str]
 
-    def numbered(self, arrays: Mapping[str, Any]) -> Named:
+    def numbered(self, arrays: Mapping[str, AnyArray]) -> Named:
         """The component's own arrays, in numbered names."""
         if self.parameters is None:
             return dict(arrays)
         return {new: arrays[old] for old, new in self.parameters.items() if old in arrays}
 
-    def named(self, arrays: Mapping[str, Any], names: Mapping[str, str] | None) -> Named:
+    def named(self, arrays: Mapping[str, AnyArray], names: Mapping[str, str] | None) -> Named:
         """Arrays in numbered names, called as before."""
         if names is None:
             return dict(arrays)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.matching.logarithm import Log, shoot
 from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.quotient import Quotient
+from quotax.trees import AnyArray
 
 
 class Calculus:
@@ -146,7 +146,7 @@ class Above(Tangents):
             return jnp.zeros_like(p)
         return self.flat(derivative_above(self._above, *(self.named(v) for v in (p, h, x, y, z))))
 
-    def transport(self, v: jax.Array, direction: jax.Array, p: jax.Array) -> jax.Array:
+    def transport(self, v: jax.Array, direction: AnyArray, p: jax.Array) -> jax.Array:
         """Parallel transport to the end of the geodesic along `direction`."""
         if self.metric.euclidean:
             return v
@@ -203,7 +203,7 @@ class Below(Tangents):
         """The covariant derivative of the curvature."""
         return self.flat(self.metric.curvature_derivative(*(self.named(v) for v in (p, h, x, y, z))))
 
-    def transport(self, v: jax.Array, direction: jax.Array, p: jax.Array) -> jax.Array:
+    def transport(self, v: jax.Array, direction: AnyArray, p: jax.Array) -> jax.Array:
         """Parallel transport to the end of the geodesic along `direction`."""
         return self.flat(self.metric.transport(self.named(p), self.named(direction), self.named(v)))
 
@@ -246,7 +246,7 @@ class GroupElements:
         """One array for each family."""
         return list(unravel(self.shapes, element[1:], self.shapes).values())
 
-    def join(self, direction: Any, parts: list[jax.Array]) -> jax.Array:
+    def join(self, direction: AnyArray, parts: list[jax.Array]) -> jax.Array:
         """The flat vector of one array for each family."""
         return jnp.concatenate([jnp.reshape(direction, 1), *(jnp.ravel(part) for part in parts)])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from quotax import geomstats_jax
 from quotax.errors import ConvergenceError, DomainError
 from quotax.geometry.geomstats.calculus import Above, Below, GroupElements
 from quotax.geometry.quotient import Quotient
+from quotax.trees import AnyArray, AnySpace, Tree
 
 gs: Any = geomstats_jax.activate()
 
@@ -39,16 +40,20 @@ Whatever its shape, a batch needs no program that has not been compiled before.
 """
 
 
+Calculus: TypeAlias = Any
+"""`Above`, `Below` or `GroupElements`: what is asked of one is a method's name."""
+
+
 class Batches:
     """Functions of one point made functions of batches; geomstats calls them eagerly, with many shapes."""
 
-    def __init__(self, calculus: Any) -> None:
+    def __init__(self, calculus: Calculus) -> None:
         """Of a calculus."""
         self.calculus = calculus
-        self._single: dict[str, Callable[..., Any]] = {}
-        self._many: dict[str, Callable[..., Any]] = {}
+        self._single: dict[str, Callable[..., Tree]] = {}
+        self._many: dict[str, Callable[..., Tree]] = {}
 
-    def __call__(self, name: str, signature: str, *arguments: Any) -> Any:
+    def __call__(self, name: str, signature: str, *arguments: AnyArray) -> Tree:
         """The method `name`, with the core dimensions of NumPy's `vectorize`; every argument is a vector."""
         with jax.ensure_compile_time_eval():
             self.calculus.require(name)
@@ -138,7 +143,7 @@ class OrbitSpace(ParameterSpace):
             raise ValueError(f"`{type(self).__name__}`: which vectors are horizontal depends on base_point, got None.")
         return self._operations.below("horizontal", "(d),(d)->(d)", vector, base_point)
 
-    def random_tangent_vec(self, base_point: Any = None, n_samples: int = 1) -> Array:
+    def random_tangent_vec(self, base_point: AnyArray = None, n_samples: int = 1) -> Array:
         """A normal horizontal vector, at every base point."""
         shape = jnp.shape(base_point)
         return self.to_tangent(gs.random.normal(size=(n_samples, *shape) if n_samples > 1 else shape), base_point)
@@ -273,7 +278,7 @@ class PointwiseMetric(RiemannianMetric):
 class TotalMetric(PointwiseMetric):
     """The metric of the parameters."""
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: AnySpace) -> None:
         """Of a `ParameterSpace`."""
         super().__init__(space)
         self.batches = space._operations.above
@@ -286,7 +291,7 @@ class TotalMetric(PointwiseMetric):
 class OrbitMetric(PointwiseMetric, QuotientMetric):
     """The metric of the quotient."""
 
-    def __init__(self, space: Any, total_space: Any) -> None:
+    def __init__(self, space: AnySpace, total_space: AnySpace) -> None:
         """Of the base of `total_space.fiber_bundle`."""
         QuotientMetric.__init__(self, space, total_space)
         self.batches = space._operations.below
@@ -447,7 +452,7 @@ def build(quotient: Quotient) -> ParameterSpace:
     return total
 
 
-def _check(ok: Any, message: str) -> None:
+def _check(ok: AnyArray, message: str) -> None:
     """Raise what geomstats has no named result for; under jit nothing can be raised, and the numbers say nothing."""
     if not isinstance(ok, Tracer) and not bool(jnp.all(ok)):
         raise ConvergenceError(message)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+
+from quotax.trees import AnyArray, Tree
 
 Named = dict[str, jax.Array]
 """Arrays by name: of parameters, or, for algebra elements, of families."""
@@ -20,7 +21,7 @@ def dot(a: Mapping[str, jax.Array], b: Mapping[str, jax.Array]) -> jax.Array:
     return _sum((a[name], b[name]) for name in a)
 
 
-def norm(a: Any) -> jax.Array:
+def norm(a: Tree) -> jax.Array:
     """The Euclidean norm of a tree of arrays, with derivative zero at zero."""
     square = _sum((array, array) for array in jax.tree.leaves(a))
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
@@ -45,7 +46,7 @@ def ravel(v: Mapping[str, jax.Array], order: Iterable[str] | None = None) -> jax
     return jnp.concatenate([jnp.ravel(v[name]) for name in (sorted(v) if order is None else order)])
 
 
-def unravel(like: Mapping[str, Any], vector: jax.Array, order: Iterable[str] | None = None) -> Named:
+def unravel(like: Mapping[str, AnyArray], vector: jax.Array, order: Iterable[str] | None = None) -> Named:
     """The arrays of a vector that `ravel` made, of the shapes of `like`, which may hold arrays or shapes."""
     result, start = {}, 0
     for name in sorted(like) if order is None else order:
@@ -60,6 +61,6 @@ def _sum(pairs: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     return sum(products[1:], start=products[0])
 
 
-def traced(arrays: Mapping[Any, Any]) -> bool:
+def traced(arrays: Mapping[str, AnyArray]) -> bool:
     """Whether something is traced: an array, or, as under `jit`, whatever is computed here."""
     return any(isinstance(array, Tracer) for array in (*arrays.values(), jnp.zeros(())))

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from quotax.trees import Tree
 
 
 def eigh(stack: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -28,15 +29,15 @@ def log_determinant(stack: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def each(function: Callable[[jax.Array], Any], stack: jax.Array) -> Any:
+def each(function: Callable[[jax.Array], Tree], stack: jax.Array) -> Tree:
     """A decomposition of every matrix in a stack, one after another; with the function's derivatives."""
     return _stacked(_alone(function), stack)
 
 
 @each.defjvp
 def _derivative(
-    function: Callable[[jax.Array], Any], point: tuple[jax.Array], change: tuple[jax.Array]
-) -> tuple[Any, Any]:
+    function: Callable[[jax.Array], Tree], point: tuple[jax.Array], change: tuple[jax.Array]
+) -> tuple[Tree, Tree]:
     # A rule for `vmap` has no derivative in reverse mode.
     return jax.jvp(functools.partial(_stacked, function), point, change)
 
@@ -54,7 +55,7 @@ def inverse_cholesky(matrix: jax.Array) -> jax.Array:
     return jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(matrix), dtype=matrix.dtype), lower=True)
 
 
-def _stacked(function: Callable[[jax.Array], Any], stack: jax.Array) -> Any:
+def _stacked(function: Callable[[jax.Array], Tree], stack: jax.Array) -> Tree:
     if stack.ndim == 2:
         return function(stack)
     found = jax.lax.map(function, stack.reshape(-1, *stack.shape[-2:]))
@@ -62,7 +63,7 @@ def _stacked(function: Callable[[jax.Array], Any], stack: jax.Array) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _alone(function: Callable[[jax.Array], Any]) -> Callable[[jax.Array], Any]:
+def _alone(function: Callable[[jax.Array], Tree]) -> Callable[[jax.Array], Tree]:
     # Of one argument: it would make arrays of the defaults of others.
     return jax.custom_batching.sequential_vmap(lambda matrix: function(matrix))
 

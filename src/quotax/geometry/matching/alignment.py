@@ -14,18 +14,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
 from quotax.geometry.families.compact import CompactPart, Touch, compact_blocks
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, add
 from quotax.geometry.matching.clusters import BlockOrder, Cluster, clusters
 from quotax.geometry.matching.lower_bound import lower_bound
+from quotax.trees import AnyArray, Tree
 
 _HOLDS = (0.0, 0.1, 1.0)
 """How far a step on a quadratic objective is held back; the last cannot make it worse."""
@@ -83,15 +85,15 @@ class Plan:
         """The parameters' shapes with fused axes apart."""
         return {name: shape for family in self.families for name, shape in family.splits.items()}
 
-    def split(self, arrays: Mapping[str, Any]) -> Named:
+    def split(self, arrays: Mapping[str, AnyArray]) -> Named:
         """Fused axes taken apart."""
         return {name: jnp.asarray(a).reshape(self.splits.get(name, jnp.shape(a))) for name, a in arrays.items()}
 
-    def identity(self, dtype: Any) -> Named:
+    def identity(self, dtype: DTypeLike) -> Named:
         """The neutral element of every family."""
         return {family.name: family.group.identity(family.sizes, dtype) for family in self.families}
 
-    def act(self, arrays: Mapping[str, Any], elements: Mapping[str, jax.Array]) -> Named:
+    def act(self, arrays: Mapping[str, AnyArray], elements: Mapping[str, jax.Array]) -> Named:
         """The families' actions, one after the other."""
         moved = dict(arrays)
         for family in self.families:
@@ -158,8 +160,8 @@ class Plan:
 
 def match(
     families: Sequence[Family] | Plan,
-    arrays: Mapping[str, Any],
-    reference: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
+    reference: Mapping[str, AnyArray],
     *,
     starts: int = 8,
     sweeps: int = 50,
@@ -247,7 +249,7 @@ def _neutral(plan: Plan, task: Shared) -> Named:
     return {block.name: identity[block.name] for block in plan.layout.blocks}
 
 
-def _noise(plan: Plan, task: Shared, normal: Callable[..., Any]) -> Named:
+def _noise(plan: Plan, task: Shared, normal: Callable[..., Tree]) -> Named:
     like = jax.eval_shape(lambda: _neutral(plan, task))
     return {b.name: normal(b.noise(like[b.name])).astype(task.bound.dtype) for b in plan.layout.blocks}
 
@@ -373,14 +375,14 @@ def _without_shifts(plan: Plan, arrays: Named) -> Named:
     return add(arrays, -1, move(_least_squares(move, shifts, arrays)))
 
 
-def _least_squares(linear: Any, zero: Named, aim: Named) -> Named:
+def _least_squares(linear: Callable[[Named], Named], zero: Named, aim: Named) -> Named:
     transpose = jax.linear_transpose(linear, zero)
     eps = float(jnp.finfo(jnp.result_type(*aim.values())).eps)
     gram = lambda t: transpose(linear(t))[0]
     return jax.scipy.sparse.linalg.cg(gram, transpose(aim)[0], tol=eps, maxiter=100)[0]
 
 
-def _distance(left: Mapping[str, Any], right: Mapping[str, Any]) -> jax.Array:
+def _distance(left: Mapping[str, AnyArray], right: Mapping[str, AnyArray]) -> jax.Array:
     square = sum(jnp.sum((left[name] - right[name]) ** 2) for name in left)
     safe = jnp.where(square > 0, square, 1)  # the derivative at distance zero is taken to be zero
     return jnp.where(square > 0, jnp.sqrt(safe), 0)

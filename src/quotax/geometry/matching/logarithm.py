@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
 from quotax.geometry.matching.patience import Patience
 from quotax.presenting import Result
+from quotax.trees import Carry, Tree
 
 DENSE = 300
 """Up to so many parameters Newton's method has the whole Jacobian, and a distance is a geodesic's length by default."""
@@ -29,9 +31,6 @@ _STEPS, _KRYLOV = 40, 25
 
 _REMEMBERED = 20
 """Vectors that Anderson's rule combines."""
-
-Tree = Any
-"""Arrays by name, or any other pytree."""
 
 
 class _Log(NamedTuple):
@@ -133,11 +132,11 @@ def shoot(
     def solution(reads: _Reads, first: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         return search(reads, first)[:3]
 
-    def solved(reads: _Reads, first: jax.Array) -> tuple[Any, Any]:
+    def solved(reads: _Reads, first: jax.Array) -> tuple[Tree, Tree]:
         w, size, count, inverse = search(reads, first)
         return (w, size, count), (reads, w, size <= tolerance, inverse)
 
-    def pulled(saved: Any, change: Any) -> tuple[Any, jax.Array]:
+    def pulled(saved: Tree, change: Tree) -> tuple[Tree, jax.Array]:
         reads, w, ok, inverse = saved
 
         def polished(reads: _Reads) -> jax.Array:
@@ -230,11 +229,11 @@ def _raveler(like: Tree) -> tuple[Callable[[Tree], np.ndarray], Callable[[np.nda
 class _Reads(NamedTuple):
     """What each function reads besides its arguments, and the base."""
 
-    end: Any
-    forward: Any
-    near: Any
-    onto: Any
-    home: Any
+    end: Tree
+    forward: Tree
+    near: Tree
+    onto: Tree
+    home: Tree
     origin: jax.Array
 
 
@@ -276,7 +275,7 @@ def _gmres(operator: Callable[[jax.Array], jax.Array], right: jax.Array) -> jax.
     eps = jnp.finfo(right.dtype).eps
     scale = _norm(right)
 
-    def arnoldi(state: Any) -> Any:
+    def arnoldi(state: Carry) -> Carry:
         count, basis, hessenberg, _ = state
         v = operator(basis[count])
         before = _norm(v)
@@ -318,7 +317,7 @@ def _descend(
         rows = jax.vmap(lambda v: problem.onto(e, v))(rows)
         return size, lambda: _by_jacobian(problem, rows[1:].T, rows[0])
 
-    def body(state: Any) -> Any:
+    def body(state: Carry) -> Carry:
         w, size, step, length, count, tried, inverse = state
         there = w + length * step
         new, newton = look(there)
@@ -335,7 +334,7 @@ def _descend(
             inverse,
         )
 
-    def going(state: Any) -> jax.Array:
+    def going(state: Carry) -> jax.Array:
         _, size, _, _, count, tried, _ = state
         return (size > tolerance) & (count <= _STEPS) & (tried <= jnp.where(jnp.isfinite(size), 10, 20))
 
@@ -346,7 +345,7 @@ def _descend(
     return problem.at_base(w), size, jnp.maximum(count - 1, 0), inverse
 
 
-def _tolerance(dtype: Any) -> float:
+def _tolerance(dtype: DTypeLike) -> float:
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 

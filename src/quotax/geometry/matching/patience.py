@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quotax.presenting.telling import Teller
 
@@ -11,7 +10,7 @@ from quotax.presenting.telling import Teller
 class Patience:
     """Called after each round of a search, which it tells; a budget of seconds."""
 
-    def __init__(self, call: str, budget: float, progress: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, call: str, budget: float, progress: Callable[[str], object] | None = None) -> None:
         """The clock starts."""
         self.call, self.budget, self._teller = call, budget, Teller(progress)
         self.rounds = 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +28,7 @@ from quotax.geometry.matching.patience import Patience
 from quotax.geometry.metrics.metric import Aim, Metric
 from quotax.geometry.projection.vertical import factors_at, horizontal
 from quotax.presenting import Result, shown
+from quotax.trees import AnyArray, Tree
 
 
 @functools.partial(
@@ -45,7 +45,7 @@ class Alignment(Result):
     `attained` whether both canonical representatives exist and were reached: without them the distance means little.
     """
 
-    params: Any
+    params: Tree
     element: dict[str, jax.Array]
     distance: jax.Array
     lower_bound: jax.Array
@@ -148,7 +148,9 @@ class Between:
         return self._bracket(found.distance, found.lower_bound, speeds, sound, (one.reached, two.reached))
 
     @functools.partial(jax.jit, static_argnums=0)
-    def _bracket(self, chord: jax.Array, bound: jax.Array, speeds: Any, sound: Any, reached: Any) -> Distance:
+    def _bracket(
+        self, chord: jax.Array, bound: jax.Array, speeds: AnyArray, sound: AnyArray, reached: AnyArray
+    ) -> Distance:
         length = exactly(chord) if self.flat else integrated(speeds, sound)
         upper = length.value + length.margin
         lower = 0 * bound if self.unbounded else jnp.clip(bound - length.rounding, 0, upper)

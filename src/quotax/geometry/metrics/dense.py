@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +13,16 @@ from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named, ravel, unravel
 from quotax.geometry.metrics.metric import Metric, vertical_by_matrix
 from quotax.parts import tree
-from quotax.trees import nest
+from quotax.trees import Tree, nest
+
+InnerProduct = Callable[[Tree, Tree, Tree], jax.Array]
+"""Of parameters and two tangent vectors there."""
 
 
 class Dense(Metric[jax.Array]):
     """An inner product given as a function, by the Cholesky factor of its matrix."""
 
-    def __init__(self, families: Sequence[Family], function: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, families: Sequence[Family], function: InnerProduct) -> None:
         """Keep the function `(params, tangent, tangent) -> number`."""
         self.name = getattr(function, "__name__", "metric")
         self.function = function

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ import numpy as np
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.linalg.named import Named
 from quotax.geometry.metrics.metric import Metric
+from quotax.trees import AnyArray
 
 _POINTS = 2
 
@@ -24,7 +24,7 @@ class Defect:
     family: Family
     size: float
     params: Named
-    element: Any
+    element: AnyArray
     before: float
     after: float
 
@@ -48,7 +48,7 @@ def defects(metric: Metric, families: Sequence[Family], shapes: Mapping[str, tup
     return found
 
 
-def _change(metric: Metric, family: Family, arrays: Named, element: Any, u: Named, v: Named) -> Defect:
+def _change(metric: Metric, family: Family, arrays: Named, element: AnyArray, u: Named, v: Named) -> Defect:
     move = lambda a: family.act(a, element)
     there = move(arrays)
     pushed = [jax.jvp(move, (arrays,), (w,))[1] for w in (u, v)]

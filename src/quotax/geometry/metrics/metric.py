@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ from quotax.geometry.paths.geodesic_equations import hamiltonian
 from quotax.geometry.paths.path import Path
 from quotax.programs.compiling import once
 from quotax.symmetry import Group
+from quotax.trees import Tree
 
 Data = TypeVar("Data")
 """What a metric prepares at a base point."""
@@ -38,19 +39,19 @@ Data = TypeVar("Data")
 class Oriented(NamedTuple):
     """Data whose whitening follows the group, up to rounding over `margin`; `loose` are families it does not follow."""
 
-    data: Any
+    data: Tree
     margin: jax.Array
     loose: Mapping[str, str]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def compiled(metric: Metric, operation: str, data: Any, arrays: Named, *vectors: Named) -> Any:
+def compiled(metric: Metric, operation: str, data: Tree, arrays: Named, *vectors: Named) -> Tree:
     """One of a metric's operations as one program."""
     return getattr(metric, operation)(data, arrays, *vectors)
 
 
 @once
-def seldom(operation: tuple[Metric, str], data: Any, arrays: Named, *vectors: Named) -> Any:
+def seldom(operation: tuple[Metric, str], data: Tree, arrays: Named, *vectors: Named) -> Tree:
     """One of a metric's operations that is asked for once at a point."""
     metric, name = operation
     return getattr(metric, name)(data, arrays, *vectors)
@@ -101,18 +102,18 @@ class Metric(abc.ABC, Generic[Data]):
     lemma: str = ""
     """Why it is invariant, if the subgroups that `asked` names act by Euclidean isometries."""
 
-    def __new__(cls, *given: Any, **settings: Any) -> Self:
+    def __new__(cls, *given: object, **settings: object) -> Self:
         """Keep what it is made of."""
         made = super().__new__(cls)
         made._maker = functools.partial(cls, *given, **settings)
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """It is made again, and so are its programs."""
         return self._maker, ()
 
     @functools.cached_property
-    def _value(self) -> tuple[Any, ...]:
+    def _value(self) -> tuple[object, ...]:
         given = (tuple(each) if isinstance(each, list) else each for each in self._maker.args)
         return (type(self), *given, *sorted(self._maker.keywords.items()))
 
@@ -174,7 +175,7 @@ class Metric(abc.ABC, Generic[Data]):
         """
         return self.path_above(data, arrays, v, forward=forward)
 
-    def path_above(self, data: Data, arrays: Named, v: Named, *, forward: bool = False) -> Any:
+    def path_above(self, data: Data, arrays: Named, v: Named, *, forward: bool = False) -> Tree:
         """The geodesic along any vector, horizontal or not."""
         return hamiltonian(self._sharp_at, arrays, v, self.flat(data, arrays, v), forward=forward)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from quotax.errors import GeometryError
 from quotax.geometry.families.velocities import Family
 from quotax.geometry.metrics.absorbed import invariant
-from quotax.geometry.metrics.dense import Dense
+from quotax.geometry.metrics.dense import Dense, InnerProduct
 from quotax.geometry.metrics.euclidean import Euclidean
 from quotax.geometry.metrics.metric import Metric
 from quotax.geometry.metrics.two_factor import Pairs
@@ -29,7 +28,7 @@ DENSE_LIMIT = 2000
 """A metric given as a function is made a matrix, for networks with at most this many parameters."""
 
 
-def choose(metric: str | Callable[[Any, Any, Any], Any], families: Sequence[Family], parameters: int) -> Metric:
+def choose(metric: str | InnerProduct, families: Sequence[Family], parameters: int) -> Metric:
     """The metric of a name, or of a function `(params, tangent, tangent) -> number`."""
     if callable(metric):
         if parameters > DENSE_LIMIT:

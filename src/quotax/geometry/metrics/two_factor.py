@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -177,7 +177,7 @@ class _Unstack:
     family: Family
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
-    def __call__(self, _: Any, factors: Named) -> Named:
+    def __call__(self, _: object, factors: Named) -> Named:
         result: Named = {}
         for side, terms in zip("AB", sides(self.family), strict=True):
             start = 0

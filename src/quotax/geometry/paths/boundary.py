@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from quotax.geometry.families.renaming import skeleton
 from quotax.geometry.linalg import inverse_roots
 from quotax.geometry.linalg.one_by_one import eigh
 from quotax.geometry.projection import gram, one_family, solver
+from quotax.trees import Tree
 
 _WHOLE = 256
 """Components with at most this many coordinates are looked at as a whole, larger ones family by family.
@@ -45,7 +46,7 @@ class Weights(NamedTuple):
 
 def references(
     parts: tuple[Component, ...], factors: tuple[solver.FactoredGram, ...], arrays: Mapping[str, jax.Array]
-) -> tuple[Any, ...]:
+) -> tuple[Tree, ...]:
     """What is compared with later, for every component."""
     return tuple(
         _blocks(part, arrays)
@@ -58,7 +59,7 @@ def references(
 
 
 def gram_regularity(
-    parts: tuple[Component, ...], references: tuple[Any, ...], arrays: Mapping[str, jax.Array]
+    parts: tuple[Component, ...], references: tuple[Tree, ...], arrays: Mapping[str, jax.Array]
 ) -> jax.Array | None:
     """The root of the least eigenvalue that was not zero at the start, relative to the start; `None` of nothing."""
     found: list[jax.Array] = []

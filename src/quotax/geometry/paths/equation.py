@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
 from quotax.geometry.linalg.named import Named, norm
 from quotax.geometry.paths.extrapolation import Reached, begin, integrate, tolerance
 from quotax.geometry.paths.path import Path, Time, path_type
+from quotax.trees import AnyArray, Tree
 
 State = tuple[Named, Named]
 """The position, and its velocity or covector."""
@@ -121,7 +123,7 @@ def trajectory(system: System, start: Named, direction: Named, momentum: Named, 
     )
 
 
-def resolution(dtype: Any) -> float:
+def resolution(dtype: DTypeLike) -> float:
     """A regularity below this is a zero: a path that comes so close to the boundary cannot be told from one that hits.
 
     Regularities are roots of eigenvalues, and so is their rounding error.
@@ -153,12 +155,12 @@ def flow(system: Equation, origin: State, duration: Time) -> tuple[State, jax.Ar
     return ahead(system, origin, duration)
 
 
-def _flowed(system: Equation, origin: State, duration: Time) -> tuple[Any, Any]:
+def _flowed(system: Equation, origin: State, duration: Time) -> tuple[Tree, Tree]:
     found = ahead(system, origin, duration)
     return found, (system, found[0], duration)
 
 
-def _pulled(saved: Any, change: Any) -> tuple[Equation, State, jax.Array]:
+def _pulled(saved: Tree, change: Tree) -> tuple[Equation, State, jax.Array]:
     system, final, duration = saved
     dtype = jnp.result_type(*jax.tree.leaves(final))
     duration = jnp.asarray(duration, dtype)
@@ -175,7 +177,7 @@ def _pulled(saved: Any, change: Any) -> tuple[Equation, State, jax.Array]:
 
     end = integrate(rate, begin(start, duration), jnp.ones((), dtype), scale)
     speed = jax.tree.map(lambda a, b: jnp.vdot(a, b), slope, system.rate(final))
-    nothing: Any = jax.tree.map(jnp.zeros_like, system)
+    nothing: AnyArray = jax.tree.map(jnp.zeros_like, system)
     return nothing, unravel(end.y)[1], sum(jax.tree.leaves(speed), start=jnp.zeros((), dtype))
 
 
@@ -276,7 +278,7 @@ def _exit(system: System, origin: State, duration: jax.Array) -> jax.Array:
     return jax.lax.while_loop(lambda state: ~state.done, further, begun).exit_time
 
 
-def _grid(dtype: Any) -> jax.Array:
+def _grid(dtype: DTypeLike) -> jax.Array:
     """Where the regularity is looked at: evenly, and closer and closer towards the start.
 
     A zero at t0 shows as a valley of width about t0, because a regularity is 1 at the start.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 _MAX_STEPS = 2048
 
@@ -36,7 +37,7 @@ class _Columns(NamedTuple):
     error: jax.Array
 
 
-def tolerance(dtype: Any) -> float:
+def tolerance(dtype: DTypeLike) -> float:
     """The relative error of a step."""
     return 1e-12 if jnp.finfo(dtype).bits >= 64 else 1e-6
 
@@ -61,7 +62,7 @@ def integrate(rate: Callable[[jax.Array], jax.Array], start: Reached, end: jax.A
         """The increment of the rule in n substeps."""
         part = h / n.astype(dtype)
 
-        def substep(m: Any, both: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def substep(m: jax.Array, both: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             before, now = both
             return now, before + jnp.where(m == 0, part, 2 * part) * rate(y + now)
 

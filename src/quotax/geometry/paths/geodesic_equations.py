@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ from quotax.geometry.paths.equation import SURELY, State, System, Trajectory, tr
 from quotax.geometry.paths.path import path_type
 from quotax.geometry.projection import solver
 from quotax.geometry.projection.vertical import Factors, factors_at
+from quotax.trees import Tree
 
 # --- canonical representatives
 
@@ -60,7 +60,7 @@ class KempfNess(System):
 
     parts: tuple[Component, ...]
     factors: Factors
-    reference: tuple[Any, ...] | None
+    reference: tuple[Tree, ...] | None
 
     def rate(self, state: State) -> State:
         """The derivative of the state."""

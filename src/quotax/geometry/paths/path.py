@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, dataclass_transform
+from typing import dataclass_transform
 
 import jax
 import jax.numpy as jnp
 
 from quotax.geometry.linalg.named import Named, norm
+from quotax.trees import Tree
 
 Time = float | jax.Array
 
@@ -142,8 +143,8 @@ class Moved(Path):
     """`move(data, path.at(t))`: a path carried along by a map, as by a group element."""
 
     path: Path
-    move: Callable[[Any, Named], Any]
-    data: Any
+    move: Callable[[Tree, Named], Tree]
+    data: Tree
 
     @property
     def smooth_exit(self) -> bool:
@@ -172,7 +173,7 @@ class Moved(Path):
         return jax.jvp(lambda t: jax.jvp(along, (t,), (one,))[1], (zero,), (one,))[1]
 
 
-def moved(path: Path, move: Callable[[Any, Named], Any], data: Any = ()) -> Moved:
+def moved(path: Path, move: Callable[[Tree, Named], Tree], data: Tree = ()) -> Moved:
     """`path` under the map `p -> move(data, p)`; `move` is a hashable function, the arrays it needs are `data`.
 
     What `move` returns may be any tree of arrays.
@@ -220,5 +221,5 @@ def joined(*paths: Path) -> Joined:
     return Joined(start, direction, exit_time, error, paths)
 
 
-def _union(parts: Any) -> Named:
+def _union(parts: Iterable[Named]) -> Named:
     return functools.reduce(lambda a, b: a | b, parts, {})

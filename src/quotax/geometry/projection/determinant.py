@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from quotax.geometry.linalg.named import Named
 from quotax.geometry.linalg.one_by_one import eigh
 from quotax.geometry.projection import block_elimination, gram, one_family
 from quotax.programs.compiling import once
+from quotax.trees import AnyArray
 
 LARGEST = 4096
 """The most coordinates whose Gram matrix is made."""
@@ -51,7 +52,7 @@ class LogVolume(NamedTuple):
 NONE = LogVolume(0.0, 0, 0)
 
 
-def log_volume(part: Component, arrays: Mapping[str, Any], resolution: float) -> LogVolume:
+def log_volume(part: Component, arrays: Mapping[str, AnyArray], resolution: float) -> LogVolume:
     """The volume of a component's fields at arrays in float64 that are known up to the relative `resolution`."""
     if part.dimension == 0:
         return NONE
@@ -144,7 +145,7 @@ def _closed(part: Component, held: gram.Data, index: int) -> np.ndarray:
     return sums.reshape(*shape[:-2], -1)
 
 
-def _eliminated(part: Component, held: gram.Data, arrays: Mapping[str, Any]) -> LogVolume:
+def _eliminated(part: Component, held: gram.Data, arrays: Mapping[str, AnyArray]) -> LogVolume:
     """By elimination along layers: the roots of the inverses are triangular, or numbers."""
     found = jax.jit(block_elimination.factor, static_argnums=0)(part, held, arrays)
     numbers = [np.diag(root) if root.ndim == 2 else np.asarray(root) for root in found.roots]
@@ -154,7 +155,7 @@ def _eliminated(part: Component, held: gram.Data, arrays: Mapping[str, Any]) -> 
     return LogVolume(float(-np.sum(np.log(np.abs(np.concatenate(numbers)[alive])))), int(alive.sum()), part.dimension)
 
 
-def _by_complement(part: Component, held: gram.Data, arrays: Mapping[str, Any], resolution: float) -> LogVolume:
+def _by_complement(part: Component, held: gram.Data, arrays: Mapping[str, AnyArray], resolution: float) -> LogVolume:
     """The largest family's block, and its Schur complement on the others."""
     closed = [i for i in range(len(part.families)) if one_family.block(part, i).exact]
     closed = [i for i in closed if one_family.block(part, i).kind in ("numbers", "pairs", "matrices")]
@@ -172,7 +173,7 @@ def _by_complement(part: Component, held: gram.Data, arrays: Mapping[str, Any], 
     return LogVolume(own.value + rest.value, own.rank + rest.rank, part.dimension)
 
 
-def _complement(part: Component, index: int, start: int, held: gram.Data, arrays: Mapping[str, Any]) -> jax.Array:
+def _complement(part: Component, index: int, start: int, held: gram.Data, arrays: Mapping[str, AnyArray]) -> jax.Array:
     first = part.families[index]
     inverse = one_family.invert(part, held, arrays, one_family.block(part, index))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from quotax.geometry.linalg import inverse_roots, iterative
 from quotax.geometry.linalg.named import Named, add, dot, ravel, traced, unravel
 from quotax.geometry.projection import block_elimination, gram, half_eliminated, one_family
 from quotax.programs.compiling import once
+from quotax.trees import Tree
 
 Method = Literal["separate", "dense", "elimination", "iterative"]
 
@@ -36,7 +37,7 @@ class FactoredGram(NamedTuple):
     """A factored component: the Gram operator's tensors, the solver's own data, and the passes a projection needs."""
 
     held: gram.Data | None
-    inverse: Any
+    inverse: Tree
     passes: jax.Array | None
 
 
@@ -79,7 +80,7 @@ def factor(part: Component, arrays: Mapping[str, jax.Array]) -> FactoredGram:
     held = _held(part, dict(arrays))
     # Only the solution of the linear system is differentiated, in `solve`, and never a factor: the derivative of
     # eigenvectors does not exist where eigenvalues meet.
-    fixed: Any = jax.lax.stop_gradient((held, dict(arrays)))
+    fixed: Tree = jax.lax.stop_gradient((held, dict(arrays)))
     inverse = _invert(part, *fixed)
     if small(part):
         return FactoredGram(held, inverse, None)
@@ -103,7 +104,7 @@ def _quick(part: Component, arrays: Named) -> tuple[gram.Data, jax.Array, jax.Ar
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Any:
+def _invert(part: Component, held: gram.Data, arrays: Mapping[str, jax.Array]) -> Tree:
     match method(part):
         case "dense":
             return inverse_roots.quickest(gram.matrix(part, held, arrays))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -102,7 +101,7 @@ class JetDomain:
         self,
         values: np.ndarray,
         partials: Sequence[tuple[Jet, Callable[[np.ndarray], np.ndarray]]],
-        infinite: Any = None,
+        infinite: np.ndarray | None = None,
     ) -> Jet:
         """A computed value with the pullback to each of its operands."""
         if infinite is not None:  # a mask that is repeated, as over the heads

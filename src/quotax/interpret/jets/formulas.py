@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -22,10 +21,10 @@ from quotax.interpret.jets.residues import PRIME, inverse
 Z, V = formula("z"), formula("v")
 
 
-def smooth(function: Elementwise) -> Rule:
+def smooth(function: Elementwise) -> Rule[JetDomain]:
     """Apply a function of one number, entry by entry."""
 
-    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
+    def rule(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
         domain, jet = eqn.domain, eqn.domain.lift(args[0])
         domain.finite(jet)
         value, slope = value_and_slope(function, domain, jet.values.astype(np.int64))
@@ -46,7 +45,7 @@ def _slope(function: Elementwise) -> sp.Expr:
     return formula(function.slope) if function.slope else sp.diff(form, Z).xreplace({form: V})
 
 
-def _residues(domain: JetDomain, e: Any, at: Mapping[Any, np.ndarray]) -> np.ndarray:
+def _residues(domain: JetDomain, e: sp.Expr, at: Mapping[sp.Expr, np.ndarray]) -> np.ndarray:
     """A formula at residues of its symbols."""
     if e in at:
         return at[e]
@@ -77,7 +76,7 @@ def _residues(domain: JetDomain, e: Any, at: Mapping[Any, np.ndarray]) -> np.nda
 
 
 @functools.cache
-def _records() -> dict[Any, Elementwise]:
+def _records() -> dict[sp.Expr, Elementwise]:
     return {formula(f.form): f for f in FUNCTIONS.values() if f.form}
 
 

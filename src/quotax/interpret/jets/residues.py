@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def inverse(values: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=4096)
-def residue(value: Any) -> int:
+def residue(value: float | np.floating) -> int:
     """The residue of the rational that a constant stands for."""
     fraction = simplest_rational(value)
     return fraction.numerator % PRIME * pow(fraction.denominator % PRIME, -1, PRIME) % PRIME

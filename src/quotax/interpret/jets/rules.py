@@ -14,14 +14,14 @@ from quotax.interpret.shared.movement import movement
 _REALS = "compute with reals, or with constant integers"
 
 
-def negate(eqn: Eqn, args: list[Value]) -> list[Value]:
+def negate(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """The opposite, also of infinite constants."""
     jet = eqn.domain.lift(args[0])
     infinite = None if jet.infinite is None else -jet.infinite
     return [eqn.domain.record(-jet.values % PRIME, [(jet, lambda w: -w % PRIME)], infinite)]
 
 
-def divide(eqn: Eqn, args: list[Value]) -> list[Value]:
+def divide(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """A quotient of reals."""
     if np.issubdtype(np.dtype(eqn.outputs[0].dtype), np.integer):
         raise Unreadable("it divides integers that depend on the parameters or inputs", _REALS)
@@ -37,7 +37,7 @@ def divide(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [domain.entrywise(value, (a, over), (b, -value * over % PRIME))]
 
 
-def exponential(eqn: Eqn, args: list[Value]) -> list[Value]:
+def exponential(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """e^z, and zero at minus infinity."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     value = domain.functions.exponential(jet.values)
@@ -48,7 +48,7 @@ def exponential(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [domain.entrywise(value, (jet, value))]
 
 
-def integer_power(eqn: Eqn, args: list[Value]) -> list[Value]:
+def integer_power(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """z^n for a constant integer n."""
     domain, jet, n = eqn.domain, eqn.domain.lift(args[0]), int(eqn.params["y"])
     return [_integer_power(domain, jet, n)]
@@ -66,7 +66,7 @@ def _integer_power(domain: JetDomain, jet: Jet, n: int) -> Jet:
     return domain.entrywise(value, (jet, n * lower % PRIME if n != 0 else np.zeros_like(z)))
 
 
-def power(eqn: Eqn, args: list[Value]) -> list[Value]:
+def power(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """z^y: an integer power where y is a constant integer, else v with d log v = y d log z + log z d y."""
     domain = eqn.domain
     exponent = concrete(domain, args[1])
@@ -91,7 +91,7 @@ def power(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [domain.entrywise(value, (z, value * yv % PRIME * over % PRIME), (y, value * logarithm % PRIME))]
 
 
-def angle(eqn: Eqn, args: list[Value]) -> list[Value]:
+def angle(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """atan2(y, x): slopes x / (x^2 + y^2) and -y / (x^2 + y^2)."""
     domain = eqn.domain
     y, x = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
@@ -105,7 +105,7 @@ def angle(eqn: Eqn, args: list[Value]) -> list[Value]:
 # --- what compares
 
 
-def absolute(eqn: Eqn, args: list[Value]) -> list[Value]:
+def absolute(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """Z or -z, by the sign that is drawn for z."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     domain.finite(jet)
@@ -114,17 +114,17 @@ def absolute(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [domain.entrywise(sign * jet.values % PRIME, (jet, sign))]
 
 
-def sign(eqn: Eqn, args: list[Value]) -> list[Value]:
+def sign(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """1 or -1 (0 at zero), slope zero."""
     domain, jet = eqn.domain, eqn.domain.lift(args[0])
     above = domain.above(jet, domain.lift(np.zeros((1,) * len(jet.shape))))
     return [Jet(np.where(jet.values == 0, 0, np.where(above, 1, PRIME - 1)))]
 
 
-def stair(name: str) -> Rule:
+def stair(name: str) -> Rule[JetDomain]:
     """Rounding: a free value with slope zero."""
 
-    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
+    def rule(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
         jet = eqn.domain.lift(args[0])
         eqn.domain.opaque = True
         return [Jet(eqn.domain.functions.free(name, jet.values))]
@@ -132,10 +132,10 @@ def stair(name: str) -> Rule:
     return rule
 
 
-def relation(name: str) -> Rule:
+def relation(name: str) -> Rule[JetDomain]:
     """A comparison: drawn for the difference, decided where the difference is zero by construction."""
 
-    def rule(eqn: Eqn, args: list[Value]) -> list[Value]:
+    def rule(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
         domain = eqn.domain
         a, b = domain._aligned(domain.lift(args[0]), domain.lift(args[1]))
         if a.truth and b.truth:
@@ -157,7 +157,7 @@ def relation(name: str) -> Rule:
     return rule
 
 
-def negation(eqn: Eqn, args: list[Value]) -> list[Value]:
+def negation(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """Not."""
     jet = eqn.domain.lift(args[0])
     if not jet.truth:
@@ -165,13 +165,13 @@ def negation(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [Jet(~jet.values)]
 
 
-def finite(eqn: Eqn, args: list[Value]) -> list[Value]:
+def finite(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """Everything is finite but infinite constants."""
     jet = eqn.domain.lift(args[0])
     return [Jet(np.ones(jet.values.shape, bool) if jet.infinite is None else jet.infinite == 0)]
 
 
-def convert(eqn: Eqn, args: list[Value]) -> list[Value]:
+def convert(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """Change of type: truth becomes 1 or 0; a real that becomes an integer is refused."""
     source, target = (np.dtype(aval.dtype) for aval in (eqn.inputs[0], eqn.outputs[0]))
     jet = eqn.domain.lift(args[0])
@@ -184,7 +184,7 @@ def convert(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [jet]
 
 
-def select(eqn: Eqn, args: list[Value]) -> list[Value]:
+def select(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """`select_n`: a move when the choice is constant, else by the truth values drawn."""
     which, *cases = args
     if concrete(eqn.domain, which) is not None:
@@ -200,12 +200,12 @@ def select(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [domain.choose(test, yes, no)]
 
 
-def clamp(eqn: Eqn, args: list[Value]) -> list[Value]:
+def clamp(eqn: Eqn[JetDomain], args: list[Value]) -> list[Value]:
     """`min(max(x, low), high)`."""
     low, x, high = args
     return [eqn.domain.combine("min", eqn.domain.combine("max", x, low), high)]
 
 
-def logical(operation: str) -> Rule:
+def logical(operation: str) -> Rule[JetDomain]:
     """A logical operation on truth values."""
     return lambda eqn, args: [eqn.domain.combine(operation, *args)]

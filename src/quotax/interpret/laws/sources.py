@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy as sp
 
-from quotax.interpret.laws.tensors import Known, Source, Tensor
-from quotax.kernel.polynomials import Algebra, Poly, key_of
+from quotax.interpret.laws.tensors import Known, Source, Tensor, Value
+from quotax.kernel.polynomials import Algebra, Key, Poly, key_of
 from quotax.kernel.sheet import Function, node
 
 _NAMES = """
@@ -32,15 +32,22 @@ GUARD = "guard"
 _UNSAID = ("sharding", "weak_type", "accuracy")
 
 
-def source(eqn: Any, args: Sequence[Any], value: Tensor) -> Source | None:
+Equation: TypeAlias = Any
+"""`writing.Eqn`, which stands above this file."""
+
+Leaves: TypeAlias = dict[Key, tuple[sp.Symbol, Poly]]
+"""Symbols for polynomials, by what these are."""
+
+
+def source(eqn: Equation, args: Sequence[Value], value: Tensor) -> Source | None:
     """The function that a result is of values without conditions; None where it is not followed, or has none itself."""
     name = eqn.primitive.name
     if name in SAME:
         return args[0].source if isinstance(args[0], Tensor) else None
     if name not in POINTWISE or not (value.assumed or any(isinstance(a, Tensor) and a.assumed for a in args)):
         return None
-    leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
-    inner: list[Any] = []
+    leaves: Leaves = {}
+    inner: list[sp.Expr] = []
     for arg in args:
         expression = _constant(arg) if isinstance(arg, Known) else _followed(eqn.algebra, leaves, arg, value)
         if expression is None:
@@ -62,7 +69,7 @@ def known(value: Tensor) -> Source | None:
 
 def together(algebra: Algebra, predicate: Poly, cases: Sequence[Tensor]) -> Poly | None:
     """An entry that is a function of a predicate and of all that the cases with conditions are functions of."""
-    leaves: dict[Any, tuple[sp.Symbol, Poly]] = {}
+    leaves: Leaves = {}
     _leaf(leaves, predicate)
     for case in cases:
         made = known(case)
@@ -80,9 +87,7 @@ def opaque(algebra: Algebra, made: Source) -> Poly:
     return node(algebra, Function(made.expression, made.symbols, GUARD), made.leaves, True)
 
 
-def _followed(
-    algebra: Algebra, leaves: dict[Any, tuple[sp.Symbol, Poly]], arg: Tensor, value: Tensor
-) -> sp.Expr | None:
+def _followed(algebra: Algebra, leaves: Leaves, arg: Tensor, value: Tensor) -> sp.Expr | None:
     """What an operand is of the leaves: one of them itself, or its own function of some."""
     if arg.dims != value.dims and algebra.free_in(arg.poly):
         return None
@@ -94,7 +99,7 @@ def _followed(
     return made.expression.xreplace({z: _leaf(leaves, p) for z, p in zip(made.symbols, made.leaves, strict=True)})
 
 
-def _leaf(leaves: dict[Any, tuple[sp.Symbol, Poly]], poly: Poly) -> sp.Symbol:
+def _leaf(leaves: Leaves, poly: Poly) -> sp.Symbol:
     return leaves.setdefault(key_of(poly), (sp.Symbol(f"z{len(leaves)}", real=True), poly))[0]
 
 
@@ -109,7 +114,7 @@ def _constant(arg: Known) -> sp.Expr | None:
     return sp.Function("constant_" + re.sub(r"\W", "m", str(float(value))))()
 
 
-def _name(eqn: Any) -> str:
+def _name(eqn: Equation) -> str:
     dtypes = [str(aval.dtype) for aval in (*eqn.inputs, *eqn.outputs)]
     settings = [f"{k}_{v}" for k, v in sorted(eqn.params.items()) if k not in _UNSAID]
     # every sign is spelled, so that other settings are another function

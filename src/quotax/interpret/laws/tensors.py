@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
+import jax
 import numpy as np
+import sympy as sp
+from jax.core import ShapedArray
 
 from quotax.kernel import indices as ix
 from quotax.kernel.atoms import Factor, NamedSum
 from quotax.kernel.indices import Free, Index
-from quotax.kernel.polynomials import Algebra, Poly, rational
+from quotax.kernel.polynomials import Algebra, Key, Poly, rational
 from quotax.kernel.sheet import Guard, named_sum
 from quotax.kernel.sizes import ONE, Size, read
+from quotax.trees import Dim
 
 Dims = tuple[tuple[Size, ...], ...]
 """For each dimension, the sizes whose product it is; none for a dimension of size one."""
@@ -28,7 +32,7 @@ class NoLaw(Exception):
 class Known:
     """A constant: an array of numbers, or a random key of JAX's."""
 
-    array: Any
+    array: np.ndarray | jax.Array
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class Source:
     `of` is the value that it is the source of: what is made of that value does not inherit it.
     """
 
-    expression: Any
-    symbols: tuple[Any, ...]
+    expression: sp.Expr
+    symbols: tuple[sp.Symbol, ...]
     leaves: tuple[Poly, ...]
-    of: tuple[frozenset[Any], Dims]
+    of: tuple[Key, Dims]
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,13 @@ class Tensor:
         return replace(self, assumed=self.assumed | frozenset(conditions))
 
 
+Item = TypeVar("Item")
+
 Value = Tensor | Known
 """What a rule is given and gives back."""
 
 
-def extent(dim: Any) -> Size:
+def extent(dim: Dim) -> Size:
     """A dimension of a shape as a size."""
     return Size.of(dim) if isinstance(dim, (int, np.integer)) else _read(str(dim))
 
@@ -87,7 +93,7 @@ def _read(text: str) -> Size:
     return read(text)
 
 
-def shape_of(aval: Any) -> tuple[Size, ...]:
+def shape_of(aval: ShapedArray) -> tuple[Size, ...]:
     """The sizes of the dimensions of an array."""
     return tuple(extent(d) for d in aval.shape)
 
@@ -102,7 +108,7 @@ def labels(dims: Dims) -> list[list[Free]]:
     return [[place(d, f, size) for f, size in enumerate(factors)] for d, factors in enumerate(dims)]
 
 
-def flat(nested: Sequence[Sequence[Any]]) -> list[Any]:
+def flat(nested: Sequence[Sequence[Item]]) -> list[Item]:
     """One list of all."""
     return [item for items in nested for item in items]
 

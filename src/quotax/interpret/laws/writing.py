@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend import core
 from jax.extend.core import ClosedJaxpr
 
-from quotax.artifacts import ArraySpec, OpenTrace, Trace
+from quotax.artifacts import ArraySpec, AxisFactor, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
 from quotax.interpret.laws import sources, tensors
 from quotax.interpret.laws.tensors import Dims, Known, NoLaw, Tensor, Value
@@ -25,7 +26,8 @@ from quotax.kernel.indices import WRITTEN, Free, Index
 from quotax.kernel.polynomials import UNIT, Algebra, Atoms, Poly
 from quotax.kernel.sheet import Guard, Sheet, is_infinite, made_of, named_sum
 from quotax.kernel.sizes import ONE, Size
-from quotax.programs.jaxprs import CALLS, as_closed, is_key, live
+from quotax.programs.jaxprs import CALLS, Settings, as_closed, is_key, live, shaped
+from quotax.trees import AnyArray
 
 INFINITE = "an infinite constant meets no zero and no other infinity"
 """What is assumed where an infinity is computed with."""
@@ -56,7 +58,7 @@ class Writer:
     sheet: Sheet
     algebra: Algebra
     rules: Mapping[str, Rule]
-    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]]
+    expressions: Callable[[ClosedJaxpr, Sequence[np.ndarray]], list[np.ndarray]]
     numbers: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     casts: int = 0
@@ -110,9 +112,9 @@ class Writer:
         found = rewriting.constant(self.algebra, array, at)
         return self.algebra.substituted(found)
 
-    def number(self, value: Any) -> Poly:
+    def number(self, value: float | np.generic) -> Poly:
         """A number: the simplest rational that it stands for, or an infinity."""
-        value = value.item() if hasattr(value, "item") and np.asarray(value).dtype.kind in "bi" else value
+        value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "bi" else value
         if not np.isfinite(value):
             level = float(value)
             made = self.algebra.atoms.make(("infinite", str(level)), kinds.Infinite(level), str(value), ())
@@ -160,7 +162,7 @@ class Writer:
 
     def _step(self, equation: core.JaxprEqn, args: list[Value], where: str) -> list[Value]:
         name = equation.primitive.name
-        outputs = tuple(atom.aval for atom in equation.outvars)
+        outputs = tuple(shaped(atom) for atom in equation.outvars)
         known = [a.array for a in args if isinstance(a, Known)]
         constant = len(known) == len(args) and outputs and name not in (*BODIES, "dim_as_value")
         if constant and all(map(_is_plain, outputs)):
@@ -168,7 +170,7 @@ class Writer:
         rule = self.rules.get(name)
         if rule is None:
             raise NoLaw(f"`{name}` at {where} has no law")
-        eqn = Eqn(equation.primitive, equation.params, tuple(a.aval for a in equation.invars), outputs, self, where)
+        eqn = Eqn(equation.primitive, equation.params, tuple(shaped(a) for a in equation.invars), outputs, self, where)
         before = len(self.algebra.atoms.made)
         try:
             results = rule(eqn, args)
@@ -181,7 +183,7 @@ class Writer:
             return [replace(r, lost=True) if apart and isinstance(r, Tensor) and r.assumed else r for r in results]
         return [self._conditioned(eqn, args, r) for r in results]
 
-    def _computed(self, equation: core.JaxprEqn, arrays: list[Any]) -> list[Value]:
+    def _computed(self, equation: core.JaxprEqn, arrays: list[AnyArray]) -> list[Value]:
         """What follows from constants alone; random keys are constants of JAX's own."""
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if any(map(is_key, (*equation.invars, *equation.outvars))):
@@ -249,9 +251,9 @@ class Eqn:
     """One equation of a jaxpr as a rule sees it."""
 
     primitive: core.Primitive
-    params: Mapping[str, Any]
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    params: Settings
+    inputs: tuple[ShapedArray, ...]
+    outputs: tuple[ShapedArray, ...]
     writer: Writer
     place: str
 
@@ -283,7 +285,7 @@ class Eqn:
         """The kind of the first output."""
         return _kind(self.outputs[0])
 
-    def run(self, closed: Any, args: Sequence[Value]) -> list[Value]:
+    def run(self, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
         """The outputs of a nested jaxpr."""
         return self.writer.run(as_closed(closed), args, self.place)
 
@@ -291,7 +293,7 @@ class Eqn:
 def write_sheet(
     program: OpenTrace | Trace,
     rules: Mapping[str, Rule],
-    expressions: Callable[[ClosedJaxpr, Sequence[Any]], list[Any]],
+    expressions: Callable[[ClosedJaxpr, Sequence[np.ndarray]], list[np.ndarray]],
 ) -> tuple[Sheet, Writer]:
     """What a trace computes, written out by these rules; `expressions` are a jaxpr's outputs at SymPy's numbers.
 
@@ -335,7 +337,7 @@ def array(writer: Writer, spec: ArraySpec, sizes: Mapping[str, Size], parameter:
     return Tensor(dims, writer.algebra.entry(made, at))
 
 
-def _factor(factor: Any, sizes: Mapping[str, Size]) -> Size:
+def _factor(factor: AxisFactor, sizes: Mapping[str, Size]) -> Size:
     return Size.of(factor) if isinstance(factor, int) else sizes[factor]
 
 
@@ -344,21 +346,21 @@ def uniform(array: np.ndarray) -> bool:
     return bool(array.size) and bool(np.all(array == array.flat[0]) or np.all(array != array))
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: AnyArray) -> Known:
     return Known(value if is_key(value) else np.asarray(value))
 
 
-def _kind(aval: Any) -> str:
+def _kind(aval: ShapedArray) -> str:
     kind = np.dtype(aval.dtype).kind if not jax.numpy.issubdtype(aval.dtype, jax.dtypes.extended) else "k"
     # bfloat16 and its relatives are no floats to NumPy
     return "f" if jax.numpy.issubdtype(aval.dtype, np.floating) else "i" if kind == "u" else kind
 
 
-def _finite(array: Any) -> bool:
+def _finite(array: AnyArray) -> bool:
     return np.asarray(array).dtype.kind != "f" or bool(np.all(np.isfinite(array)))
 
 
-def _is_plain(aval: Any) -> bool:
+def _is_plain(aval: ShapedArray) -> bool:
     return all(isinstance(d, (int, np.integer)) for d in aval.shape)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from jax.extend.core import JaxprEqn, Primitive
 
+from quotax.interpret.domain import AnyValue
 from quotax.interpret.shared.movement import run
+from quotax.programs.jaxprs import shaped
 
 
-def fold(primitive: Any, equation: Any, arguments: list[Any]) -> list[Any]:
+def fold(primitive: Primitive, equation: JaxprEqn, arguments: list[AnyValue]) -> list[AnyValue]:
     """The outputs of an equation of constants."""
-    avals = [atom.aval for atom in equation.outvars]
+    avals = [shaped(atom) for atom in equation.outvars]
     with np.errstate(all="ignore"):
         if (
             primitive.name == "convert_element_type"

@@ -12,14 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.typing import ArrayLike
 
 from quotax.interpret.tracing.provenance import place
-from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, bodies, is_key
+from quotax.programs.jaxprs import (
+    CALLS,
+    IDENTITIES,
+    Program,
+    as_closed,
+    bare,
+    bodies,
+    is_key,
+    shaped,
+    with_bodies,
+    with_equations,
+)
 
 LARGE = 1e8
 """Constants below minus this are candidates. Masks in use are -1e9, -1e10, -1e30 and the least float; exp(-1e8) is zero
@@ -89,12 +101,12 @@ class _Reader:
             self.refused |= value.spots if value is not None else set()
 
     def run(
-        self, closed: Any, arguments: Sequence[Meaning | None], known: Sequence[bool], origin: str = ""
+        self, closed: Jaxpr | ClosedJaxpr, arguments: Sequence[Meaning | None], known: Sequence[bool], origin: str = ""
     ) -> list[Meaning | None]:
         """The meanings of the outputs; `known` says which arguments are constants."""
         jaxpr = as_closed(closed).jaxpr
         self.computes = self.computes or any(map(_large, as_closed(closed).consts))
-        values: dict[Any, Meaning | None] = dict(zip(jaxpr.invars, arguments, strict=True))
+        values: dict[Var, Meaning | None] = dict(zip(jaxpr.invars, arguments, strict=True))
         constants = {*jaxpr.constvars, *(v for v, constant in zip(jaxpr.invars, known, strict=True) if constant)}
         for number, equation in enumerate(jaxpr.eqns):
             atoms = enumerate(equation.invars)
@@ -120,7 +132,9 @@ class _Reader:
             self.refused.add(spot)
         return Meaning(True, frozenset({spot}), abs(value))
 
-    def step(self, equation: Any, args: list[Meaning | None], fixed: list[bool], where: str) -> list[Meaning | None]:
+    def step(
+        self, equation: JaxprEqn, args: list[Meaning | None], fixed: list[bool], where: str
+    ) -> list[Meaning | None]:
         name = equation.primitive.name
         nothing: list[Meaning | None] = [None] * len(equation.outvars)
         if name in CALLS:
@@ -159,7 +173,7 @@ class _Reader:
         return nothing
 
 
-def _factor(equation: Any, args: Sequence[Meaning | None]) -> float | None:
+def _factor(equation: JaxprEqn, args: Sequence[Meaning | None]) -> float | None:
     """The positive constant that the masked operand is multiplied by."""
     name, atoms = equation.primitive.name, equation.invars
     other = next((atom for atom, a in zip(atoms, args, strict=True) if a is None), None)
@@ -170,7 +184,7 @@ def _factor(equation: Any, args: Sequence[Meaning | None]) -> float | None:
     return 1 / float(other.val) if name == "div" and other is atoms[1] else None
 
 
-def _large(constant: Any) -> bool:
+def _large(constant: ArrayLike) -> bool:
     """Whether an array of constants has an entry of such a size."""
     if is_key(constant) or not jnp.issubdtype(jnp.result_type(constant), jnp.floating):
         return False
@@ -178,31 +192,15 @@ def _large(constant: Any) -> bool:
     return bool((np.isfinite(array) & (np.abs(array) >= LARGE)).any())
 
 
-def _replaced(closed: Any, spots: frozenset[Spot]) -> Any:
+def _replaced(closed: Program, spots: frozenset[Spot]) -> Program:
     """The jaxpr with minus infinity at these places, in nested ones too."""
-    jaxpr = as_closed(closed).jaxpr
-    equations = []
+    jaxpr, equations = bare(closed), []
     for number, equation in enumerate(jaxpr.eqns):
         atoms = [
-            Literal(np.asarray(-np.inf, atom.aval.dtype)[()], atom.aval) if (id(jaxpr), number, k) in spots else atom
+            Literal(np.asarray(-np.inf, shaped(atom).dtype)[()], atom.aval) if (id(jaxpr), number, k) in spots else atom
             for k, atom in enumerate(equation.invars)
         ]
-        params = {name: _inside(value, spots) for name, value in equation.params.items()}
         same = all(a is b for a, b in zip(atoms, equation.invars, strict=True))
-        if same and all(params[name] is value for name, value in equation.params.items()):
-            equations.append(equation)
-        else:
-            equations.append(equation.replace(invars=atoms, params=params))
-    if all(a is b for a, b in zip(equations, jaxpr.eqns, strict=True)):
-        return closed
-    made = jaxpr.replace(eqns=equations)
-    return ClosedJaxpr(made, closed.consts) if isinstance(closed, ClosedJaxpr) else made
-
-
-def _inside(value: Any, spots: frozenset[Spot]) -> Any:
-    if not bodies(value):
-        return value
-    if isinstance(value, (list, tuple)):
-        parts = [_inside(part, spots) for part in value]
-        return value if all(a is b for a, b in zip(parts, value, strict=True)) else type(value)(parts)
-    return _replaced(value, spots)
+        other = equation if same else equation.replace(invars=atoms)
+        equations.append(with_bodies(other, lambda body: _replaced(body, spots)))
+    return with_equations(closed, equations)

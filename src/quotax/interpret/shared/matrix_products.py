@@ -5,12 +5,12 @@ Each is a move into batches of matrices, one batched matrix product, and a move 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete
+from quotax.interpret.domain import POSITIONS, AnyValue, ArrayDomain, Eqn, Rule, Unreadable, concrete
 
 
 def positions(shape: tuple[int, ...]) -> np.ndarray:
@@ -18,7 +18,7 @@ def positions(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
+def dot_general(eqn: Eqn[ArrayDomain], args: list[AnyValue]) -> list[AnyValue]:
     """Batched contraction: move to `(batch, left, sum)` and `(batch, sum, right)`.
 
     JAX's output has the batch axes first, then the left's free axes, then the right's.
@@ -26,7 +26,7 @@ def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
     (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     domain = eqn.domain
 
-    def arrange(index: np.ndarray, batch: Any, summed: Any, transpose: bool) -> np.ndarray:
+    def arrange(index: np.ndarray, batch: Sequence[int], summed: Sequence[int], transpose: bool) -> np.ndarray:
         free = [axis for axis in range(index.ndim) if axis not in batch and axis not in summed]
         sizes = [int(np.prod([index.shape[axis] for axis in axes], dtype=np.int64)) for axes in (batch, free, summed)]
         out = index.transpose([*batch, *free, *summed]).reshape(sizes)
@@ -38,7 +38,13 @@ def dot_general(eqn: Eqn, args: list[Any]) -> list[Any]:
 
 
 def windows(
-    index: np.ndarray, window: Any, strides: Any, padding: Any, base_dilation: Any, window_dilation: Any, fill: int
+    index: np.ndarray,
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+    fill: int,
 ) -> np.ndarray:
     """Every position of a sliding window over all axes of `index`: shape `(*places, *window)`.
 
@@ -61,7 +67,7 @@ def windows(
     return views[(*(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in window_dilation))]
 
 
-def conv_general_dilated(eqn: Eqn, args: list[Any]) -> list[Any]:
+def conv_general_dilated(eqn: Eqn[ArrayDomain], args: list[AnyValue]) -> list[AnyValue]:
     """Convolution (a correlation: the kernel is not flipped) as the product of patches with kernels, group by group.
 
     Feature groups split the input's channels, batch groups split the batch; both split the output's channels.
@@ -100,14 +106,14 @@ def conv_general_dilated(eqn: Eqn, args: list[Any]) -> list[Any]:
     return [domain.take([product], index.transpose(np.argsort(spec.out_spec)))]
 
 
-def scatter(operation: str, unit: float | None, finish: str) -> Rule:
+def scatter(operation: str, unit: float | None, finish: str) -> Rule[ArrayDomain]:
     """Scatter that combines: `finish(operand, fold of the updates that land on it)`.
 
     Which updates land where is asked of JAX: scatter-add each unit update into zeros. Where `unit` is None, the
     operand's own entry stands for "no update".
     """
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn[ArrayDomain], args: list[AnyValue]) -> list[AnyValue]:
         operand, where, updates = args
         known = concrete(eqn.domain, where)
         if known is None:
@@ -117,7 +123,7 @@ def scatter(operation: str, unit: float | None, finish: str) -> Rule:
         zeros, units = np.zeros(shape), np.eye(count).reshape(count, *update_shape)
         dims = eqn.params["dimension_numbers"]
 
-        def land(update: Any) -> Any:
+        def land(update: AnyValue) -> AnyValue:
             return jax.lax.scatter_add(zeros, known, update, dims, mode=eqn.params["mode"])
 
         lands = np.asarray(jax.vmap(land)(units)).reshape(count, -1).T != 0

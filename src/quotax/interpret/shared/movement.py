@@ -9,22 +9,35 @@ new shape; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 import numpy as np
+from jax.extend.core import Primitive
 from jax.lax import GatherScatterMode
 
-from quotax.interpret.domain import POSITIONS, Eqn, Rule, Unreadable, concrete, is_known
+from quotax.interpret.domain import (
+    POSITIONS,
+    AnyValue,
+    ArrayDomain,
+    Domain,
+    Eqn,
+    Rule,
+    SampledDomain,
+    Unreadable,
+    concrete,
+    is_known,
+)
 from quotax.programs.hosted import EXACT, KERNELS
+from quotax.programs.jaxprs import Settings
 
 
-def bind(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+def bind(primitive: Primitive, params: Settings, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Run a primitive on NumPy arrays, in JAX."""
     out = primitive.bind(*arrays, **params)
     return [np.asarray(a) for a in (out if primitive.multiple_results else [out])]
 
 
-def run(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+def run(primitive: Primitive, params: Settings, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Run a primitive on NumPy arrays: in NumPy if that is the same to the last bit, which saves compiling."""
     if primitive.name not in EXACT:
         return bind(primitive, params, arrays)
@@ -32,17 +45,19 @@ def run(primitive: Any, params: Mapping[str, Any], arrays: list[np.ndarray]) -> 
     return list(out) if primitive.multiple_results else [out]
 
 
-def movement(*controls: int, rest: bool = False) -> Rule:
+def movement(*controls: int, rest: bool = False) -> Rule[ArrayDomain]:
     """The rule of a move; `controls` are operands that say where (`rest`: and all later ones).
 
-    They must be constant, or the domain knows them sample by sample (`places`, `take_each`).
+    They must be constant, or the domain knows them sample by sample (`SampledDomain`).
     """
 
-    def rule(eqn: Eqn, args: list[Any]) -> list[Any]:
+    def rule(eqn: Eqn[ArrayDomain], args: list[AnyValue]) -> list[AnyValue]:
         spots = [k for k in range(len(args)) if is_control(k, controls, rest)] if controls else []
-        drawn = {k: eqn.domain.places(args[k]) for k in spots if _differs(eqn.domain, args[k])}
+        domain = cast(SampledDomain, eqn.domain)
+        drawn = {k: domain.places(args[k]) for k in spots if _differs(domain, args[k])}
         if drawn:
-            return _moved_each(eqn, args, drawn, controls, rest)
+            stacked, pool = _moved_each(eqn, args, drawn, controls, rest)
+            return [domain.take_each(pool, index) for index in stacked]
         numbered, pool = number(eqn, args, controls, rest)
         moved = move(eqn, numbered, pool)
         pool = _taken(pool, moved)
@@ -51,24 +66,23 @@ def movement(*controls: int, rest: bool = False) -> Rule:
     return rule
 
 
-def _differs(domain: Any, value: Any) -> bool:
+def _differs(domain: Domain, value: AnyValue) -> bool:
     return concrete(domain, value) is None and hasattr(domain, "places")
 
 
 def _moved_each(
-    eqn: Eqn, args: list[Any], drawn: Mapping[int, np.ndarray], controls: tuple[int, ...], rest: bool
-) -> list[Any]:
+    eqn: Eqn[ArrayDomain], args: list[AnyValue], drawn: Mapping[int, np.ndarray], controls: tuple[int, ...], rest: bool
+) -> tuple[list[np.ndarray], list[AnyValue]]:
     moves, pool = [], []
     for sample in range(len(next(iter(drawn.values())))):
         placed = [np.asarray(drawn[k][sample]) if k in drawn else arg for k, arg in enumerate(args)]
         numbered, pool = number(eqn, placed, controls, rest)
         moves.append(move(eqn, numbered, pool))
     stacked = [np.stack(column) for column in zip(*moves, strict=True)]
-    pool = _taken(pool, stacked)
-    return [eqn.domain.take_each(pool, index) for index in stacked]
+    return stacked, _taken(pool, stacked)
 
 
-def _taken(pool: list[Any], moved: list[np.ndarray]) -> list[Any]:
+def _taken(pool: list[AnyValue], moved: list[np.ndarray]) -> list[AnyValue]:
     """The pool without what nobody takes: `where(n > 0, total / n, nan)`, as in `jnp.var`, has no NaN for n > 0."""
     out, end = [], 0
     for array in pool:
@@ -83,7 +97,9 @@ def is_control(position: int, controls: tuple[int, ...], rest: bool) -> bool:
     return position in controls or (rest and position > controls[-1])
 
 
-def number(eqn: Eqn, args: list[Any], controls: tuple[int, ...], rest: bool) -> tuple[list[np.ndarray], list[Any]]:
+def number(
+    eqn: Eqn[ArrayDomain], args: list[AnyValue], controls: tuple[int, ...], rest: bool
+) -> tuple[list[np.ndarray], list[AnyValue]]:
     """The operands with each data entry replaced by its number, and the pool that the numbers point into."""
     numbered, pool, count = [], [], 0
     for position, (arg, aval) in enumerate(zip(args, eqn.inputs, strict=True)):
@@ -100,7 +116,7 @@ def number(eqn: Eqn, args: list[Any], controls: tuple[int, ...], rest: bool) -> 
     return numbered, pool
 
 
-def move(eqn: Eqn, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarray]:
+def move(eqn: Eqn[ArrayDomain], numbered: list[np.ndarray], pool: list[AnyValue]) -> list[np.ndarray]:
     """Run the primitive on numbers; a gather that may fall outside adds its fill value to the pool."""
     params = dict(eqn.params)
     if eqn.primitive.name == "gather" and params["mode"] == GatherScatterMode.FILL_OR_DROP:
@@ -111,7 +127,7 @@ def move(eqn: Eqn, numbered: list[np.ndarray], pool: list[Any]) -> list[np.ndarr
     return run(eqn.primitive, params, numbered)
 
 
-def gather_fill(eqn: Eqn) -> np.ndarray:
+def gather_fill(eqn: Eqn[ArrayDomain]) -> np.ndarray:
     """What a gather in fill mode puts where an index is out of bounds: JAX's defaults."""
     dtype, fill = np.dtype(eqn.inputs[0].dtype), eqn.params["fill_value"]
     if fill is None:
@@ -124,11 +140,11 @@ def gather_fill(eqn: Eqn) -> np.ndarray:
     return np.asarray(fill, dtype)
 
 
-def identity(eqn: object, args: list[Any]) -> list[Any]:
+def identity(eqn: object, args: list[AnyValue]) -> list[AnyValue]:
     """The outputs are the inputs."""
     return list(args)
 
 
-def nothing(eqn: object, args: list[Any]) -> list[Any]:
+def nothing(eqn: object, args: list[AnyValue]) -> list[AnyValue]:
     """No outputs: printing and other effects say nothing about the function."""
     return []

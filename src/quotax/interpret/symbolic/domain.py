@@ -6,14 +6,14 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import sympy as sp
+from jax.typing import ArrayLike
 
 from quotax.interpret.symbolic import entries, scalars, truth
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, scalars.Scalar] = {
     "add": scalars.add,
     "sub": scalars.sub,
     "mul": scalars.mul,
@@ -25,15 +25,15 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _sum(terms: Sequence[Any]) -> Any:
+def _sum(terms: Sequence[sp.Basic]) -> sp.Basic:
     return reduce(scalars.add, terms, sp.S.Zero) if any(map(scalars.is_special, terms)) else sp.Add(*terms)
 
 
-def _product(terms: Sequence[Any]) -> Any:
+def _product(terms: Sequence[sp.Basic]) -> sp.Basic:
     return reduce(scalars.mul, terms, sp.S.One) if any(map(scalars.is_special, terms)) else sp.Mul(*terms)
 
 
-_FOLD: dict[str, Callable[[Sequence[Any]], Any]] = {
+_FOLD: dict[str, Callable[[Sequence[sp.Basic]], sp.Basic]] = {
     "add": _sum,
     "mul": _product,
     "max": lambda terms: scalars.maximum(*terms) if len(terms) else -sp.oo,
@@ -56,11 +56,11 @@ class SymbolicDomain:
     columns: tuple[str, ...] = ("symbolic", "array", "every")
     below: Mapping[sp.Symbol, int] = field(default_factory=dict)
 
-    def lift(self, value: Any) -> np.ndarray:
+    def lift(self, value: ArrayLike) -> np.ndarray:
         """A constant as an array of SymPy numbers."""
         return entries.lift(np.asarray(value))
 
-    def concrete(self, value: Any) -> np.ndarray | None:
+    def concrete(self, value: np.ndarray) -> np.ndarray | None:
         """The value as a constant array if its entries are all integers or decided."""
         return entries.concrete(value)
 
@@ -76,7 +76,7 @@ class SymbolicDomain:
         """Entrywise operation on two arrays."""
         return entries.mapped(_BINARY[operation], left, right)
 
-    def fold(self, operation: str, value: Any) -> np.ndarray:
+    def fold(self, operation: str, value: np.ndarray) -> np.ndarray:
         """Reduce the last axis."""
         value = entries.lift(value)
         rows = value.reshape(int(np.prod(value.shape[:-1], dtype=np.int64)), value.shape[-1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -15,7 +14,7 @@ from quotax.interpret.symbolic.scalars import FALSE, TRUE
 from quotax.presenting.telling import in_time
 
 
-def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:
+def filled(shape: tuple[int, ...], values: Iterable[sp.Basic]) -> np.ndarray:
     """An object array of this shape with these entries in order."""
     out = np.empty(shape, dtype=object)
     flat = out.reshape(-1)
@@ -26,7 +25,7 @@ def filled(shape: tuple[int, ...], values: Iterable[Any]) -> np.ndarray:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _number(value: Any) -> Any:
+def _number(value: float | np.floating) -> sp.Basic:
     if np.isnan(value):
         return sp.nan
     if np.isinf(value):
@@ -35,7 +34,7 @@ def _number(value: Any) -> Any:
     return sp.Rational(fraction.numerator, fraction.denominator)
 
 
-def lift(value: Any) -> np.ndarray:
+def lift(value: np.ndarray) -> np.ndarray:
     """A constant array as SymPy numbers (floats as the simplest rationals they stand for); others unchanged."""
     if not is_known(value):
         return value
@@ -59,7 +58,7 @@ def settle(value: np.ndarray) -> np.ndarray:
     return value
 
 
-def concrete(value: Any) -> np.ndarray | None:
+def concrete(value: np.ndarray) -> np.ndarray | None:
     """Entries that are all integers or decided truth values as a constant array, otherwise None."""
     if is_known(value):
         return value
@@ -71,7 +70,7 @@ def concrete(value: Any) -> np.ndarray | None:
     return None
 
 
-def mapped(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
+def mapped(function: Callable[..., sp.Basic], *arrays: np.ndarray) -> np.ndarray:
     """Entrywise function with NumPy broadcasting; always an object array, also at rank 0."""
     lifted = np.broadcast_arrays(*map(lift, arrays))
     return filled(lifted[0].shape, map(function, *(a.ravel() for a in lifted)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import sympy as sp
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
@@ -20,7 +19,7 @@ from quotax.elementwise import Elementwise, formula
 from quotax.interpret.domain import Unreadable
 from quotax.interpret.symbolic.bounds import is_nonnegative, is_positive
 
-Scalar = Callable[..., Any]
+Scalar = Callable[..., sp.Basic]
 INFINITE = (Infinity, NegativeInfinity)
 _SPECIAL = (Infinity, NegativeInfinity, NaN, Piecewise)
 TRUE, FALSE = sp.true, sp.false
@@ -154,10 +153,10 @@ def sub(a: sp.Basic, b: sp.Basic) -> sp.Basic:
     return add(a, neg(b)) if is_special(a) or is_special(b) else a - b
 
 
-def extremum(kind: Any, *terms: sp.Basic) -> sp.Basic:
+def extremum(kind: type[sp.Max | sp.Min], *terms: sp.Basic) -> sp.Basic:
     """`Max` or `Min` of the terms, nested ones merged, the constants among them reduced to one."""
     top, bottom = (Infinity, NegativeInfinity) if kind is sp.Max else (NegativeInfinity, Infinity)
-    flat: dict[Any, None] = {}
+    flat: dict[sp.Basic, None] = {}
     constant = None
     for term in terms:
         for e in term.args if isinstance(term, kind) else (term,):
@@ -320,7 +319,7 @@ def recorded(function: Elementwise) -> Scalar:
     return scalar
 
 
-def _at(form: Any, e: sp.Basic) -> sp.Basic:
+def _at(form: sp.Expr, e: sp.Basic) -> sp.Basic:
     """A formula in z at an entry, node by node."""
     if form.is_Symbol:
         return e

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import sympy as sp
 from sympy.core.numbers import Infinity, NaN
 from sympy.functions.elementary.piecewise import Piecewise
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
+from quotax.interpret.domain import COMPARISONS
 from quotax.interpret.symbolic.bounds import interval
 from quotax.interpret.symbolic.scalars import FALSE, INFINITE, TRUE, is_improper
 
 _RELATION = {"eq": sp.Eq, "ne": sp.Ne, "lt": sp.Lt, "le": sp.Le, "gt": sp.Gt, "ge": sp.Ge}
-_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
 
 
 def truth(value: sp.Basic) -> sp.Basic:
@@ -77,7 +69,7 @@ def compare(relation: str, a: sp.Basic, b: sp.Basic, below: Mapping[sp.Symbol, i
     if a == b:
         return truth(relation in ("eq", "le", "ge"))
     if a.is_Number and b.is_Number:
-        return truth(_NUMBERS[relation](a, b))
+        return truth(COMPARISONS[relation](a, b))
     for e, other in ((a, b), (b, a)):
         if is_improper(e) or (isinstance(e, Piecewise) and other.is_Number and all(x.is_Number for x, _ in e.args)):
             sides = [(a, x) if e is b else (x, b) for x, _ in e.args]
@@ -86,13 +78,13 @@ def compare(relation: str, a: sp.Basic, b: sp.Basic, below: Mapping[sp.Symbol, i
     for e, sign in ((a, 1), (b, -1)):
         if isinstance(e, INFINITE):
             large = sign if isinstance(e, Infinity) else -sign
-            return truth(_NUMBERS[relation](large, 0))
+            return truth(COMPARISONS[relation](large, 0))
     if below is not None:
         (low, high), (other_low, other_high) = interval(a, below), interval(b, below)
         if high < other_low or low > other_high:
-            return truth(_NUMBERS[relation](0, 1 if high < other_low else -1))
+            return truth(COMPARISONS[relation](0, 1 if high < other_low else -1))
         if low == high == other_low == other_high:
-            return truth(_NUMBERS[relation](0, 0))
+            return truth(COMPARISONS[relation](0, 0))
         if relation in ("ge", "lt") and low >= other_high:
             return truth(relation == "ge")
         if relation in ("le", "gt") and high <= other_low:

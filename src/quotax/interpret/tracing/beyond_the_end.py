@@ -11,16 +11,15 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 from jax.lax import GatherScatterMode
 
 from quotax.interpret.tracing.provenance import place
 from quotax.programs.hosted import Hosted, Unhosted
-from quotax.programs.jaxprs import CALLS, as_closed, equations, is_key
+from quotax.programs.jaxprs import CALLS, Atom, as_closed, equations, is_key, shaped
 
 
 def read_beyond_the_end(closed: ClosedJaxpr) -> str | None:
@@ -35,7 +34,7 @@ def tokens_read(closed: ClosedJaxpr, place: int, below: int) -> int:
     """How many tokens an input may hold, at most `below`, of which no read makes NaN: 6 if row i + 2 of 8 is read."""
     shape = closed.in_avals[place].shape
     for count in range(below, max(0, below - _SHIFTS), -1):
-        given: list[Any] = [None] * len(closed.jaxpr.invars)
+        given: list[np.ndarray | None] = [None] * len(closed.jaxpr.invars)
         given[place] = np.full(shape, count - 1, closed.in_avals[place].dtype)
         if next(_beyond(closed, given), None) is None:
             return count
@@ -48,12 +47,12 @@ _LARGEST = 2**22
 """Programs of more numbers are not run to see what comes out."""
 
 
-def _fills(equation: Any) -> bool:
+def _fills(equation: JaxprEqn) -> bool:
     """Whether a gather puts NaN where it finds nothing."""
     if equation.primitive.name != "gather" or equation.params["mode"] != GatherScatterMode.FILL_OR_DROP:
         return False
     fill = equation.params["fill_value"]
-    return np.issubdtype(equation.invars[0].aval.dtype, np.inexact) and (fill is None or bool(np.isnan(fill)))
+    return np.issubdtype(shaped(equation.invars[0]).dtype, np.inexact) and (fill is None or bool(np.isnan(fill)))
 
 
 @functools.cache
@@ -62,14 +61,16 @@ def _nothing() -> Jaxpr:
     return jax.make_jaxpr(lambda: 0)().jaxpr
 
 
-def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
+def _beyond(closed: ClosedJaxpr, given: Sequence[np.ndarray | None]) -> Iterator[str]:
     """The reads that are out of bounds; `given` are the arguments that are known, computed when they are asked for."""
     jaxpr = closed.jaxpr
     values = [*zip(jaxpr.constvars, closed.consts, strict=True), *zip(jaxpr.invars, given, strict=True)]
-    known: dict[Any, Any] = {v: np.asarray(value) for v, value in values if value is not None and not is_key(value)}
+    known: dict[Var, np.ndarray] = {
+        v: np.asarray(value) for v, value in values if value is not None and not is_key(value)
+    }
     made, makers = set(known), []
 
-    def value(atom: Any) -> np.ndarray | None:
+    def value(atom: Atom) -> np.ndarray | None:
         if isinstance(atom, Literal):
             return np.asarray(atom.val)
         if atom in made and atom not in known:
@@ -91,11 +92,11 @@ def _beyond(closed: ClosedJaxpr, given: Sequence[Any]) -> Iterator[str]:
             makers.append(equation)
 
 
-def _out_of_bounds(equation: Any, positions: np.ndarray | None) -> bool:
+def _out_of_bounds(equation: JaxprEqn, positions: np.ndarray | None) -> bool:
     if positions is None:
         return False
     numbers, window = equation.params["dimension_numbers"], equation.params["slice_sizes"]
-    last = [equation.invars[0].aval.shape[d] - window[d] for d in numbers.start_index_map]
+    last = [shaped(equation.invars[0]).shape[d] - window[d] for d in numbers.start_index_map]
     return bool(((positions < 0) | (positions > np.asarray(last, np.int64))).any())
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from quotax.artifacts import OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
-from quotax.programs.jaxprs import CALLS, IDENTITIES, bare, is_key, live
+from quotax.programs.jaxprs import CALLS, IDENTITIES, bare, is_key, live, shaped
 
 _MOVES = frozenset((
     *IDENTITIES, "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "slice", "rev", "gather",
@@ -56,10 +56,10 @@ def centres(trace: Trace | OpenTrace) -> dict[str, Fraction]:
 
 
 def _followed(
-    jaxpr: Any, constants: Sequence[_Value], arguments: Sequence[_Value], found: dict[str, set[Fraction]]
+    jaxpr: Jaxpr, constants: Sequence[_Value], arguments: Sequence[_Value], found: dict[str, set[Fraction]]
 ) -> list[_Value]:
     """What is known of a program's outputs; where it reads a parameter otherwise than through numbers is noted."""
-    known: dict[Any, _Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+    known: dict[Var, _Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
     read = lambda atom: _number(atom.val) if isinstance(atom, Literal) else known.get(atom)
     for equation in live(jaxpr):
         values = [read(atom) for atom in equation.invars]
@@ -68,7 +68,7 @@ def _followed(
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _results(equation: Any, values: list[_Value], found: dict[str, set[Fraction]]) -> list[_Value]:
+def _results(equation: JaxprEqn, values: list[_Value], found: dict[str, set[Fraction]]) -> list[_Value]:
     """What is known of the results of one equation."""
     name, settings, outputs = equation.primitive.name, equation.params, len(equation.outvars)
     if name in CALLS and len(values) == len(bare(settings[CALLS[name]]).invars):
@@ -89,11 +89,11 @@ def _results(equation: Any, values: list[_Value], found: dict[str, set[Fraction]
     return [result] * outputs
 
 
-def _computed(name: str, equation: Any, values: list[_Value]) -> _Value:
+def _computed(name: str, equation: JaxprEqn, values: list[_Value]) -> _Value:
     """An affine function of one parameter, or a number, where that is what a primitive makes of such."""
     first, *rest = values
     if name == "convert_element_type":
-        kinds = {np.dtype(atom.aval.dtype).kind for atom in (equation.invars[0], *equation.outvars)}
+        kinds = {np.dtype(shaped(atom).dtype).kind for atom in (equation.invars[0], *equation.outvars)}
         return first if isinstance(first, Fraction) or kinds <= {"f", "V"} else None
     if name in _MOVES:
         return first
@@ -130,7 +130,7 @@ def _used(value: _Value, found: dict[str, set[Fraction]]) -> None:
         found.setdefault(value.parameter, set()).add(value.c / value.a)
 
 
-def _number(value: Any) -> Fraction | None:
+def _number(value: object) -> Fraction | None:
     """The number that an array is everywhere."""
     if is_key(value) or (not hasattr(value, "dtype") and not isinstance(value, int | float)):
         return None

@@ -8,15 +8,24 @@ number that stands for one, is a mask, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from quotax.elementwise import FUNCTIONS
 from quotax.interpret.tracing.provenance import place
-from quotax.programs.jaxprs import CALLS, as_closed, bare, inside, needed
+from quotax.programs.jaxprs import (
+    CALLS,
+    Atom,
+    Program,
+    as_closed,
+    bare,
+    needed,
+    with_bodies,
+    with_equations,
+    with_jaxpr,
+)
 
 _ENTRYWISE = {
     *FUNCTIONS,
@@ -29,7 +38,7 @@ _ENTRYWISE = {
 _MASKS = 1e8
 """Constants from here on stand for infinity where something chooses them."""
 
-Truth = tuple[Any, bool]
+Truth = tuple[Hashable, bool]
 """What is compared, and whether it holds where the truth value is true."""
 
 
@@ -39,21 +48,13 @@ def chosen_once(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if read is closed else needed(read)
 
 
-def _read(closed: Any) -> Any:
+def _read(closed: Program) -> Program:
     jaxpr = bare(closed)
     found = _Choices(jaxpr) if _choices(jaxpr) > 1 else None
     if found is not None and found.changed:
         jaxpr = found.jaxpr
-    equations = []
-    for equation in jaxpr.eqns:
-        params = {name: inside(value, _read) for name, value in equation.params.items()}
-        same = all(params[name] is value for name, value in equation.params.items())
-        equations.append(equation if same else equation.replace(params=params))
-    if any(a is not b for a, b in zip(equations, jaxpr.eqns, strict=True)):
-        jaxpr = jaxpr.replace(eqns=equations)
-    if jaxpr is bare(closed):
-        return closed
-    return ClosedJaxpr(jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else jaxpr
+    jaxpr = with_equations(jaxpr, [with_bodies(equation, _read) for equation in jaxpr.eqns])
+    return closed if jaxpr is bare(closed) else with_jaxpr(closed, jaxpr)
 
 
 def _choices(jaxpr: Jaxpr) -> int:
@@ -67,20 +68,23 @@ class _Choices:
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         """`changed` says whether some choice was made twice; `jaxpr` is then what is read."""
-        self.equations: list[Any] = []
-        self.made: dict[Any, Any] = {}
-        self.numbers: dict[Any, int] = {}
+        self.equations: list[JaxprEqn] = []
+        self.made: dict[Var, JaxprEqn] = {}
+        self.numbers: dict[Hashable, int] = {}
         self.changed = False
         ends = self._inlined(jaxpr, {}, None)
         self.jaxpr = jaxpr.replace(eqns=self.equations, outvars=ends)
 
-    def _inlined(self, jaxpr: Jaxpr, at: dict[Any, Any], origin: Any) -> list[Any]:
+    def _inlined(self, jaxpr: Jaxpr, at: dict[Var, Atom], origin: JaxprEqn | None) -> list[Atom]:
         """The equations one by one, what they read renamed; what the outputs are called."""
-        read = lambda atom: atom if isinstance(atom, Literal) else at.get(atom, atom)
+
+        def read(atom: Atom) -> Atom:
+            return atom if isinstance(atom, Literal) else at.get(atom, atom)
+
         for equation in jaxpr.eqns:
             arguments = [read(atom) for atom in equation.invars]
             name = equation.primitive.name
-            where = equation.source_info if origin is None or place(equation) else origin
+            where = equation if origin is None or place(equation) else origin
             body = as_closed(equation.params[CALLS[name]]) if name in CALLS else None
             if body is not None and not body.consts and len(body.jaxpr.invars) == len(arguments):
                 ends = self._inlined(body.jaxpr, dict(zip(body.jaxpr.invars, arguments, strict=True)), where)
@@ -88,10 +92,10 @@ class _Choices:
                 continue
             outputs = equation.outvars if origin is None else [Var(v.aval) for v in equation.outvars]
             at.update((old, new) for old, new in zip(equation.outvars, outputs, strict=True) if old is not new)
-            self._keep(equation.replace(invars=arguments, outvars=outputs, source_info=where))
+            self._keep(equation.replace(invars=arguments, outvars=outputs, source_info=where.source_info))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _keep(self, equation: Any) -> None:
+    def _keep(self, equation: JaxprEqn) -> None:
         if equation.primitive.name == "select_n" and len(equation.invars) == 3:
             which, *cases = equation.invars
             truth, sense = self._truth(which)
@@ -100,16 +104,18 @@ class _Choices:
         self.equations.append(equation)
         self.made.update((v, equation) for v in equation.outvars)
 
-    def _where(self, atom: Any, truth: Truth, known: dict[Any, Any]) -> Any:
+    def _where(self, atom: Atom, truth: Truth, known: dict[Var, Atom]) -> Atom:
         """What a value is where this truth value is as it is there."""
-        equation = None if isinstance(atom, Literal) else self.made.get(atom)
+        if isinstance(atom, Literal):
+            return atom
+        equation = self.made.get(atom)
         if equation is None or equation.primitive.name not in _ENTRYWISE:
             return atom
         if atom not in known:
             known[atom] = self._remade(atom, equation, truth, known)
         return known[atom]
 
-    def _remade(self, atom: Any, equation: Any, truth: Truth, known: dict[Any, Any]) -> Any:
+    def _remade(self, atom: Atom, equation: JaxprEqn, truth: Truth, known: dict[Var, Atom]) -> Atom:
         if equation.primitive.name == "select_n" and len(equation.invars) == 3:
             own, sense = self._truth(equation.invars[0])
             if own == truth[0]:
@@ -127,15 +133,16 @@ class _Choices:
         self.made.update((v, other) for v in outputs)
         return outputs[0]
 
-    def _fills(self, atom: Any) -> bool:
+    def _fills(self, atom: Atom) -> bool:
         """Whether it is an infinity, or a number that stands for one."""
         equation = None if isinstance(atom, Literal) else self.made.get(atom)
         if equation is not None and equation.primitive.name in ("broadcast_in_dim", "convert_element_type", "neg"):
             return self._fills(equation.invars[0])
-        number = isinstance(atom, Literal) and np.ndim(atom.val) == 0 and np.asarray(atom.val).dtype.kind in "fiu"
-        return number and not abs(float(atom.val)) < _MASKS
+        if not isinstance(atom, Literal) or np.ndim(atom.val) or np.asarray(atom.val).dtype.kind not in "fiu":
+            return False
+        return not abs(float(atom.val)) < _MASKS
 
-    def _truth(self, atom: Any) -> Truth:
+    def _truth(self, atom: Atom) -> Truth:
         """What a truth value says, and whether it says so or the opposite: `a != b` is not `a == b`."""
         equation = None if isinstance(atom, Literal) else self.made.get(atom)
         name = "" if equation is None else equation.primitive.name
@@ -150,11 +157,11 @@ class _Choices:
             return (said, *(sides[::-1] if turned else sides)), sense
         return ("is", self._number(atom)), True
 
-    def _number(self, atom: Any) -> int:
+    def _number(self, atom: Atom) -> int:
         """A number for each value: values that are computed in the same way have one."""
         return self.numbers.setdefault(self._key(atom), len(self.numbers))
 
-    def _key(self, atom: Any) -> Any:
+    def _key(self, atom: Atom) -> Hashable:
         if isinstance(atom, Literal):
             plain = np.asarray(atom.val)
             return ("constant", plain.dtype.kind, plain.tobytes()) if plain.ndim == 0 else ("literal", id(atom))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
-from jax.extend.core import jaxpr_as_fun
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from quotax.artifacts import ArraySpec, Trace, sizes_text
 from quotax.checks import LOOKED_AT, first_words
@@ -19,13 +18,13 @@ from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
 from quotax.parts import groups, tree, whole_shape
 from quotax.programs.jaxprs import needed, traced
-from quotax.trees import named
+from quotax.trees import AnyArray, Dim, Tree, named
 
 DTYPES = {"real": jnp.float64, "positive": jnp.float64, "mask": jnp.float64, "tokens": jnp.int32}
 
 
 def trace(
-    function: Callable[..., Any],
+    function: Callable[..., Tree],
     params: tuple[ArraySpec, ...],
     inputs: tuple[ArraySpec, ...],
     sizes: Mapping[str, int],
@@ -43,7 +42,7 @@ def trace(
     names, name = list(declared), getattr(function, "__name__", "function")
     nested(names, names)  # refuse names that collide before anything is traced
 
-    def flat(*leaves: Any) -> Any:
+    def flat(*leaves: AnyArray) -> Tree:
         return function(nested(names, leaves[: len(names)]), *leaves[len(names) :])
 
     with jax.enable_x64(True):
@@ -96,7 +95,7 @@ def _raised(name: str, error: Exception, where: str, names: Sequence[str]) -> Ar
     return refused
 
 
-def _unusable(name: str, outputs: Any, consts: Sequence[Any]) -> ArchitectureError | None:
+def _unusable(name: str, outputs: Tree, consts: Sequence[AnyArray]) -> ArchitectureError | None:
     """What is wrong with a model that was traced."""
     held = next((value for value in consts if isinstance(value, Tracer)), None)
     why = None
@@ -114,10 +113,12 @@ def _unusable(name: str, outputs: Any, consts: Sequence[Any]) -> ArchitectureErr
     return refused
 
 
-def _of_parts(closed: Any, params: Sequence[ArraySpec], sizes: Mapping[str, int], arguments: Sequence[Any]) -> Any:
+def _of_parts(
+    closed: ClosedJaxpr, params: Sequence[ArraySpec], sizes: Mapping[str, int], arguments: Sequence[ShapedArray]
+) -> ClosedJaxpr:
     """The program as it was written, of parts that are concatenated before it runs."""
 
-    def run(*leaves: Any) -> Any:
+    def run(*leaves: AnyArray) -> Tree:
         parts = {spec.name: leaf for spec, leaf in zip(params, leaves, strict=False)}
         whole = named(tree(params, parts, sizes))
         return jaxpr_as_fun(closed)(*(whole[name] for name in groups(params)), *leaves[len(params) :])
@@ -128,8 +129,8 @@ def _of_parts(closed: Any, params: Sequence[ArraySpec], sizes: Mapping[str, int]
 def given(
     params: Sequence[ArraySpec],
     inputs: Sequence[ArraySpec],
-    shape: Callable[[ArraySpec], tuple[Any, ...]],
-    sizes: Mapping[str, Any],
+    shape: Callable[[ArraySpec], tuple[Dim, ...]],
+    sizes: Mapping[str, Dim],
 ) -> list[jax.ShapeDtypeStruct]:
     """What the user's function is traced on: arrays as they are declared, then inputs."""
     first = [(own[0], whole_shape(own[0], sizes) if own[0].cuts else shape(own[0])) for own in groups(params).values()]
@@ -145,9 +146,9 @@ def _shape(spec: ArraySpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return spec.shape(sizes)
 
 
-def nested(names: Sequence[str], leaves: Sequence[Any]) -> dict[str, Any]:
+def nested(names: Sequence[str], leaves: Sequence[Tree]) -> dict[str, Tree]:
     """Leaves as nested dicts: `a/b` is `tree["a"]["b"]`."""
-    tree: dict[str, Any] = {}
+    tree: dict[str, Tree] = {}
     for name, leaf in zip(names, leaves, strict=True):
         *path, last = name.split("/")
         node = tree

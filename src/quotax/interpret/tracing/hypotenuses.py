@@ -8,14 +8,13 @@ JAX makes of two arrays like these, whatever it is called.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from quotax.interpret.tracing.provenance import written_at
-from quotax.programs.jaxprs import CALLS, as_closed, needed, rewritten
+from quotax.programs.jaxprs import CALLS, Atom, as_closed, needed, rewritten, shaped
 
 
 def as_roots(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -24,14 +23,14 @@ def as_roots(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if read is closed else needed(read)
 
 
-def _root(equation: Any, made: Mapping[Any, Any]) -> Any:
+def _root(equation: JaxprEqn, made: Mapping[Var, JaxprEqn]) -> JaxprEqn | None:
     """The equation as a root of squares; None for any other equation."""
     if not _is_hypotenuse(equation):
         return None
     sides = _sides(equation, made)
 
-    def length(*values: Any) -> Any:
-        squares = [jnp.square(v.astype(equation.outvars[0].aval.dtype)) for v in values]
+    def length(*values: jax.Array) -> jax.Array:
+        squares = [jnp.square(v.astype(shaped(equation.outvars[0]).dtype)) for v in values]
         total = squares[0]
         for square in squares[1:]:
             total = total + square
@@ -42,7 +41,7 @@ def _root(equation: Any, made: Mapping[Any, Any]) -> Any:
     return call.replace(invars=sides, outvars=equation.outvars)
 
 
-def _sides(equation: Any, made: Mapping[Any, Any]) -> list[Any]:
+def _sides(equation: JaxprEqn, made: Mapping[Var, JaxprEqn]) -> list[Atom]:
     """What is squared: of a hypotenuse of hypotenuses, all that they are made of."""
     out = []
     for side in equation.invars:
@@ -51,7 +50,7 @@ def _sides(equation: Any, made: Mapping[Any, Any]) -> list[Any]:
     return out
 
 
-def _is_hypotenuse(equation: Any) -> bool:
+def _is_hypotenuse(equation: JaxprEqn) -> bool:
     if equation.primitive.name not in CALLS or len(equation.invars) != 2 or len(equation.outvars) != 1:
         return False
     body = as_closed(equation.params[CALLS[equation.primitive.name]])
@@ -64,5 +63,6 @@ def _is_hypotenuse(equation: Any) -> bool:
     return len(theirs) == 1 and str(as_closed(theirs[0].params["jaxpr"]).jaxpr) == str(body.jaxpr)
 
 
-def _like(atom: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype, weak_type=atom.aval.weak_type)
+def _like(atom: Atom) -> jax.ShapeDtypeStruct:
+    kind = shaped(atom)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)

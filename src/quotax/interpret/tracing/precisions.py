@@ -8,17 +8,18 @@ model, and compared step by step; casts may differ, and constants as far as roun
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
 from quotax.errors import ArchitectureError
 from quotax.interpret.tracing.provenance import place
 from quotax.interpret.tracing.sign_bits import comparing
-from quotax.programs.jaxprs import CALLS, as_closed, bodies, is_key, live, needed
+from quotax.programs.jaxprs import CALLS, Settings, as_closed, bodies, is_key, live, needed, shaped
+from quotax.trees import Dim, Tree
 
 SAME = frozenset(("reduce_precision", "copy", "stop_gradient"))
 """Steps that change no number but by rounding, beside the casts that do not."""
@@ -33,6 +34,10 @@ HUGE, EPSILON, CLOSE = 1e30, (1e-7, 1e-3), 1e-5
 but below 1e-3, in single precision stands for an epsilon. Others agree to the last."""
 
 
+Read: TypeAlias = int | np.ndarray | jax.Array
+"""What a step reads: the number of the step that made it, a constant, or a random key."""
+
+
 class Taken(NamedTuple):
     """An equation without its types: its primitive with its settings, the shapes that it makes, and what it reads.
 
@@ -40,9 +45,9 @@ class Taken(NamedTuple):
     """
 
     name: str
-    settings: tuple[Any, ...]
-    shapes: tuple[Any, ...]
-    reads: tuple[Any, ...]
+    settings: tuple[tuple[str, str], ...]
+    shapes: tuple[tuple[Dim, ...], ...]
+    reads: tuple[Read, ...]
     where: str
 
 
@@ -67,9 +72,11 @@ def _steps(closed: ClosedJaxpr) -> Generator[Taken]:
     yield Taken("return", (), (), tuple(ends), "the end")
 
 
-def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) -> Generator[Taken, None, list[Any]]:
+def _inner(
+    closed: ClosedJaxpr, places: Sequence[Read], fresh: Iterator[int], origin: str
+) -> Generator[Taken, None, list[Read]]:
     """The steps of a jaxpr whose arguments stand there; where its outputs do."""
-    at: dict[Any, Any] = dict(zip(closed.jaxpr.invars, places, strict=True))
+    at: dict[Var, Read] = dict(zip(closed.jaxpr.invars, places, strict=True))
     at |= {v: c if is_key(c) else np.asarray(c) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)}
     read = lambda atom: np.asarray(atom.val) if isinstance(atom, Literal) else at[atom]
     for equation in live(closed.jaxpr):
@@ -91,33 +98,33 @@ def _inner(closed: ClosedJaxpr, places: Sequence[Any], fresh: Any, origin: str) 
     return [read(atom) for atom in closed.jaxpr.outvars]
 
 
-def _keeps(cast: Any) -> bool:
+def _keeps(cast: JaxprEqn) -> bool:
     """Whether a cast rounds at most: not one of reals to whole numbers, or of numbers to truth values."""
-    before, after = (_kind(v.aval.dtype) for v in (cast.invars[0], cast.outvars[0]))
+    before, after = (_kind(shaped(v).dtype) for v in (cast.invars[0], cast.outvars[0]))
     return after == "f" or before == after or (before in "biu" and after in "iu")
 
 
-def _kind(dtype: Any) -> str:
+def _kind(dtype: np.dtype) -> str:
     return "f" if jax.numpy.issubdtype(dtype, np.floating) else dtype.kind  # bfloat16 is no float to NumPy
 
 
-def _settings(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _settings(params: Settings) -> tuple[tuple[str, str], ...]:
     plain = lambda value: not callable(value) and not bodies(value)
     return tuple((k, repr(v)) for k, v in sorted(params.items()) if k not in TYPES and plain(v))
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: Read, right: Read) -> bool:
     """Whether two steps read the same: one step, one key, or constants that differ as the types do."""
     if is_key(left) or is_key(right):
         return is_key(left) and is_key(right) and _same(*(np.asarray(jax.random.key_data(k)) for k in (left, right)))
     if not (isinstance(left, np.ndarray) and isinstance(right, np.ndarray)):
-        return type(left) is type(right) and left == right
+        return type(left) is type(right) and bool(left == right)
     if left.shape != right.shape or not all(
         jax.numpy.issubdtype(x.dtype, np.number) or x.dtype == bool for x in (left, right)
     ):
         return False
     if left.dtype.kind == right.dtype.kind == "c":
-        return _same(left.real, right.real) and _same(left.imag, right.imag)
+        return _same(np.real(left), np.real(right)) and _same(np.imag(left), np.imag(right))
     a, b = left.astype(np.float64), right.astype(np.float64)
     close = np.isclose(a, b, rtol=CLOSE, atol=0.0, equal_nan=True)
     huge = np.minimum(abs(a), abs(b)) >= HUGE
@@ -125,7 +132,9 @@ def _same(left: Any, right: Any) -> bool:
     return bool(np.all(close | (huge | epsilon) & (np.sign(a) == np.sign(b))))
 
 
-def compared(function: Any, name: str, arguments: Sequence[Any], double: ClosedJaxpr) -> None:
+def compared(
+    function: Callable[..., Tree], name: str, arguments: Sequence[jax.ShapeDtypeStruct], double: ClosedJaxpr
+) -> None:
     """Refuse a function whose trace of float32 arrays takes other steps than `double`, that of these in float64.
 
     Nothing is compared where JAX is set to double precision: that is what the user runs. What the function raises in

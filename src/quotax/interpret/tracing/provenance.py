@@ -6,12 +6,13 @@ import contextlib
 import functools
 import os
 import sys
-from typing import Any
+
+from jax.extend.core import JaxprEqn
 
 _HERE = os.path.dirname(os.path.dirname(__file__))
 
 
-def place(equation: Any) -> str | None:
+def place(equation: JaxprEqn) -> str | None:
     """`package/module.py:line (in function)` of the innermost frame that is the user's; None if there is none.
 
     JAX has no public accessor for an equation's traceback, so this must never be a reason to fail.
@@ -36,7 +37,7 @@ def _as_imported(file: str) -> str:
     return min((file.removeprefix(r) for r in roots if file.startswith(r)), key=len, default=os.path.basename(file))
 
 
-def written_at(equation: Any) -> Any:
+def written_at(equation: JaxprEqn) -> contextlib.AbstractContextManager[object]:
     """A context in which what is traced carries the place of this equation: rewriting keeps the user's lines."""
     try:
         from jax._src import source_info_util

@@ -7,14 +7,13 @@ has two signs in floats and none among the reals, as every certificate assumes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 
-from quotax.programs.jaxprs import needed, rewritten
+from quotax.programs.jaxprs import Atom, needed, rewritten, shaped
 
 
 def comparing(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -23,18 +22,18 @@ def comparing(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if read is closed else needed(read)
 
 
-def _comparison(equation: Any, made: Mapping[Any, Any]) -> Any:
+def _comparison(equation: JaxprEqn, made: Mapping[Var, JaxprEqn]) -> JaxprEqn | None:
     number = _sign_of(equation, made)
     if number is None:
         return None
-    origin = np.zeros((), number.aval.dtype)
+    origin = np.zeros((), shaped(number).dtype)
     zero = Literal(origin[()], jax.typeof(origin))
     return equation.replace(primitive=lax.lt_p, invars=[number, zero], params={})
 
 
-def _sign_of(equation: Any, made: Mapping[Any, Any]) -> Any:
+def _sign_of(equation: JaxprEqn, made: Mapping[Var, JaxprEqn]) -> Atom | None:
     """The number whose sign bit an equation gives as a truth value; None for any other equation."""
-    if equation.primitive.name != "convert_element_type" or equation.outvars[0].aval.dtype != np.bool_:
+    if equation.primitive.name != "convert_element_type" or shaped(equation.outvars[0]).dtype != np.bool_:
         return None
     shift = None if isinstance(equation.invars[0], Literal) else made.get(equation.invars[0])
     if shift is None or shift.primitive.name not in ("shift_right_arithmetic", "shift_right_logical"):
@@ -44,7 +43,7 @@ def _sign_of(equation: Any, made: Mapping[Any, Any]) -> Any:
     if cast is None or cast.primitive.name != "bitcast_convert_type" or not isinstance(by, Literal):
         return None
     (number,) = cast.invars
-    before, after = number.aval, cast.outvars[0].aval
+    before, after = shaped(number), shaped(cast.outvars[0])
     floats = jax.numpy.issubdtype(before.dtype, np.floating) and before.shape == after.shape
     last = not np.ndim(by.val) and int(by.val) == 8 * before.dtype.itemsize - 1
     return number if floats and last else None

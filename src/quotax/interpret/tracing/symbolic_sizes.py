@@ -19,13 +19,14 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import FrameType
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from quotax.artifacts import ArraySpec, OpenTrace
 from quotax.errors import ArchitectureError, QuotaxError
@@ -35,7 +36,8 @@ from quotax.interpret.tracing.plain_reading import in_plain_words
 from quotax.interpret.tracing.precisions import compared
 from quotax.kernel.sizes import FUNCTIONS, Size, read
 from quotax.parts import groups
-from quotax.programs.jaxprs import bare, bodies, is_key, needed, traced
+from quotax.programs.jaxprs import Atom, bare, bodies, is_key, needed, traced
+from quotax.trees import AnyArray, Dim, Tree
 
 _LOCK = threading.RLock()
 _OWN = ("jax", "jaxlib", "opt_einsum", "quotax")
@@ -46,12 +48,16 @@ _MARKERS = ((1, 1), (2, 7), (40, 61), (4000, 4001), (10**6, 10**6 + 3), (10**8, 
 """Where the numbers lie that stand for sizes where Python asks for a float, and in how many they differ by name."""
 
 
+Method: TypeAlias = Callable[..., Any]
+"""A method of the class of sizes: it answers whoever asks as Python does, by anything."""
+
+
 class SizesMatter(ArchitectureError):
     """The model cannot be traced with sizes that stay symbols; the message says why."""
 
 
 def open_trace(
-    function: Callable[..., Any],
+    function: Callable[..., Tree],
     params: tuple[ArraySpec, ...],
     inputs: tuple[ArraySpec, ...],
     axes: Mapping[str, int | str],
@@ -65,7 +71,7 @@ def open_trace(
     names = list(groups(params))
     nested(names, names)
 
-    def flat(*leaves: Any) -> Any:
+    def flat(*leaves: AnyArray) -> Tree:
         return nested(names, leaves[: len(names)]), leaves[len(names) :]
 
     first: OpenTrace | None = None
@@ -74,7 +80,7 @@ def open_trace(
         dims = _dimensions(axes)
         watch = _Watch(marker)
 
-        def run(*leaves: Any, dims: Mapping[str, Any] = dims) -> Any:
+        def run(*leaves: AnyArray, dims: Mapping[str, Dim] = dims) -> Tree:
             tree, rest = flat(*leaves)
             return function(tree, *rest, sizes=dims)
 
@@ -107,7 +113,9 @@ def open_trace(
     )  # fmt: skip
 
 
-def _in_single_precision(function: Any, arrays: Sequence[Any], double: ClosedJaxpr, watch: _Watch) -> None:
+def _in_single_precision(
+    function: Callable[..., Tree], arrays: Sequence[jax.ShapeDtypeStruct], double: ClosedJaxpr, watch: _Watch
+) -> None:
     """The same function of the same sizes in float32; what it asks of them there is asked, too."""
     narrow = _Watch(watch.marker)
     try:
@@ -122,10 +130,10 @@ def _in_single_precision(function: Any, arrays: Sequence[Any], double: ClosedJax
     watch.refused = watch.refused or narrow.refused
 
 
-def _dimensions(axes: Mapping[str, int | str]) -> dict[str, Any]:
+def _dimensions(axes: Mapping[str, int | str]) -> dict[str, Dim]:
     """A fresh symbol for every axis, in a scope of its own: nothing that JAX keeps of an earlier trace is found."""
     scope = export.SymbolicScope()
-    out: dict[str, Any] = {}
+    out: dict[str, Dim] = {}
     safe = {axis: _safe(axis, axes) for axis in axes}
     for axis, size in axes.items():
         text = size if isinstance(size, int) else re.sub(r"[^\W\d]\w*", lambda m: safe.get(m[0], m[0]), size)
@@ -141,7 +149,7 @@ def _safe(axis: str, axes: Mapping[str, int | str]) -> str:
     return name
 
 
-def _size(dim: Any) -> Size:
+def _size(dim: Dim) -> Size:
     return Size.of(dim) if isinstance(dim, int) else read(str(dim))
 
 
@@ -153,13 +161,13 @@ class _Watch:
         self.refused: str | None = None
         self.conditions: dict[str, None] = {}
         self.asked: dict[str, None] = {}
-        self._saved: dict[str, Any] = {}
+        self._saved: dict[str, object] = {}
 
     def __enter__(self) -> None:
         _LOCK.acquire()
         scope = export.SymbolicScope()
         (example,) = export.symbolic_shape("n", scope=scope)
-        self._kind: Any = type(example)
+        self._kind: type[Dim] = type(example)
         answers = {
             "__eq__": self._equal(self._kind.__eq__),
             "__ne__": self._unequal(self._kind.__eq__),
@@ -183,7 +191,7 @@ class _Watch:
                 setattr(self._kind, name, saved)
         _LOCK.release()
 
-    def _note(self, size: Any, other: Any, frame: Any) -> None:
+    def _note(self, size: Dim, other: Dim, frame: FrameType) -> None:
         """A comparison that code of the user's made and that sizes do not decide."""
         if not _users(frame) and not _answers(frame):
             return
@@ -201,8 +209,8 @@ class _Watch:
             return  # they differ for every size
         self.conditions[f"{size} ≠ {other}"] = None
 
-    def _equal(self, original: Any) -> Any:
-        def equal(size: Any, other: Any) -> Any:
+    def _equal(self, original: Method) -> Method:
+        def equal(size: Dim, other: Dim) -> object:
             answer = original(size, other)
             if answer is False:
                 self._note(size, other, sys._getframe(1))
@@ -210,8 +218,8 @@ class _Watch:
 
         return equal
 
-    def _unequal(self, original: Any) -> Any:
-        def unequal(size: Any, other: Any) -> Any:
+    def _unequal(self, original: Method) -> Method:
+        def unequal(size: Dim, other: Dim) -> object:
             answer = original(size, other)
             if answer is False:
                 self._note(size, other, sys._getframe(1))
@@ -219,35 +227,35 @@ class _Watch:
 
         return unequal
 
-    def _true(self, original: Any) -> Any:
-        def true(size: Any) -> bool:
+    def _true(self, original: Method) -> Method:
+        def true(size: Dim) -> bool:
             if not original(size, 0):
                 self._note(size, 0, sys._getframe(1))
             return not original(size, 0)
 
         return true
 
-    def _float(self, size: Any) -> float:
+    def _float(self, size: Dim) -> float:
         frame = sys._getframe(2)
         self.asked[f"{frame.f_code.co_filename}:{frame.f_lineno} asks Python for the float of {size}"] = None
         found = _size(size)
         least, many = self.marker
         return float(found.at({s: least + zlib.crc32(f"{s} {least}".encode()) % many for s in found.symbols}))
 
-    def _hashed(self, original: Any) -> Any:
+    def _hashed(self, original: Method) -> Method:
         """A dictionary finds a size by its hash, and does not ask whether they are equal."""
 
-        def hashed(size: Any) -> int:
+        def hashed(size: Dim) -> int:
             if _users(sys._getframe(1)):
                 self.refused = f"Python asks for the hash of the size {size}"
             return original(size)
 
         return hashed
 
-    def _decided(self, original: Any) -> Any:
+    def _decided(self, original: Method) -> Method:
         """A question that is not answered for every size may be caught, and something else computed."""
 
-        def decided(size: Any, *others: Any) -> Any:
+        def decided(size: Dim, *others: object) -> object:
             try:
                 return original(size, *others)
             except Exception as error:
@@ -281,7 +289,7 @@ class _Watch:
         return power
 
 
-def _users(frame: Any) -> bool:
+def _users(frame: FrameType | None) -> bool:
     """Whether code of the user's is asking; NumPy asks for whoever called it."""
     while frame is not None:
         package = frame.f_globals.get("__name__", "").split(".")[0]
@@ -291,26 +299,26 @@ def _users(frame: Any) -> bool:
     return False
 
 
-def _answers(frame: Any) -> bool:
+def _answers(frame: FrameType) -> bool:
     """Whether a function of JAX's is at work whose answer to the user is whether shapes are equal."""
     name = frame.f_code.co_name
     return name in ("array_equal", "array_equiv") or (name in ("__eq__", "__ne__") and _users(frame.f_back))
 
 
-def _negative(exponent: Any) -> bool:
+def _negative(exponent: object) -> bool:
     return isinstance(exponent, (int, float)) and exponent < 0
 
 
-def _value(size: Any) -> Any:
+def _value(size: Dim) -> jax.Array:
     return jnp.asarray(size.__jax_array__(), jnp.float64)
 
 
-def _function(name: str) -> Any:
+def _function(name: str) -> Method:
     """A NumPy function of a size: NumPy asks its argument for a method of the function's name."""
     return lambda size: getattr(jnp, name)(_value(size))
 
 
-def _compared(jaxprs: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> None:
+def _compared(jaxprs: Sequence[Jaxpr | ClosedJaxpr], numbers: dict[int, tuple[float, ...]]) -> None:
     """Collect the constants that differ between traces of the same operations, or refuse."""
     open_ones = [bare(j) for j in jaxprs]
     for consts in zip(*(j.consts for j in jaxprs if isinstance(j, ClosedJaxpr)), strict=True):
@@ -335,8 +343,9 @@ def _compared(jaxprs: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> N
         _collect(atoms, numbers)
 
 
-def _collect(atoms: Sequence[Any], numbers: dict[int, tuple[float, ...]]) -> None:
-    if all(isinstance(a, Literal) for a in atoms):
-        values = tuple(float(np.asarray(a.val)) for a in atoms)
+def _collect(atoms: Sequence[Atom], numbers: dict[int, tuple[float, ...]]) -> None:
+    literals = [a for a in atoms if isinstance(a, Literal)]
+    if len(literals) == len(atoms):
+        values = tuple(float(np.asarray(a.val)) for a in literals)
         if len(set(values)) > 1 and not all(v != v for v in values):
-            numbers[id(atoms[0])] = values
+            numbers[id(literals[0])] = values

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
 from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted
+from quotax.programs.jaxprs import Setting
+from quotax.trees import AnyArray
 
 
 def _places(
-    numbers: Any, sizes: Sequence[int], shape: Sequence[int], starts: np.ndarray, window: Sequence[int], mode: Any
+    numbers: AnyArray,
+    sizes: Sequence[int],
+    shape: Sequence[int],
+    starts: np.ndarray,
+    window: Sequence[int],
+    mode: Setting,
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """For each position of a gather's result the entry of its operand, and whether there is one.
 
@@ -22,10 +28,10 @@ def _places(
     grid = np.indices(shape, sparse=True)
     rows = [grid[k] for k in range(len(shape)) if k not in offset]
     columns = iter([grid[k] for k in offset])
-    inside: Any = np.ones((1,) * len(shape), bool)
+    inside: AnyArray = np.ones((1,) * len(shape), bool)
     found = []
     for axis, size in enumerate(sizes):
-        place: Any = 0
+        place: AnyArray = 0
         if axis in indexed:
             start = starts[(*rows, indexed.index(axis))].astype(np.int64)
             last = size - window[axis]
@@ -43,7 +49,9 @@ def _places(
     return tuple(found), inside
 
 
-def _lone_axis(numbers: Any, sizes: Sequence[int], window: Sequence[int], places: int, mode: Any) -> int | None:
+def _lone_axis(
+    numbers: AnyArray, sizes: Sequence[int], window: Sequence[int], places: int, mode: Setting
+) -> int | None:
     """The axis of `x[:, places, :]`, if that is all that a gather does and indices are in bounds."""
     offset, collapsed, indexed, batch, _ = numbers
     if batch or len(indexed) != 1 or tuple(indexed) != tuple(collapsed) or places != 1:
@@ -54,7 +62,7 @@ def _lone_axis(numbers: Any, sizes: Sequence[int], window: Sequence[int], places
     return int(axis) if whole and alone and mode == GatherScatterMode.PROMISE_IN_BOUNDS else None
 
 
-def _gather(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _gather(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     d, mode = params["dimension_numbers"], GatherScatterMode.from_any(params["mode"])
     numbers = (
         d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims
@@ -77,7 +85,7 @@ def _gather(params: Params, avals: Arrays, out: Any) -> Kernel:
 
 
 def _scatter(put: Kernel, apart: Kernel) -> Kernel:
-    def made(params: Params, avals: Arrays, out: Any) -> Kernel:
+    def made(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
         d, mode = params["dimension_numbers"], GatherScatterMode.from_any(params["mode"])
         numbers = (
             d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims,
@@ -116,7 +124,7 @@ def _scatter(put: Kernel, apart: Kernel) -> Kernel:
     return made
 
 
-def _dynamic_slice(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _dynamic_slice(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     def run(x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         ends = zip(starts, x.shape, out.shape, strict=True)
         first = [int(np.clip(start, 0, size - n)) for start, size, n in ends]
@@ -125,7 +133,7 @@ def _dynamic_slice(params: Params, avals: Arrays, out: Any) -> Kernel:
     return run
 
 
-def _dynamic_update_slice(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _dynamic_update_slice(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     def run(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         ends = zip(starts, x.shape, update.shape, strict=True)
         first = [int(np.clip(start, 0, size - n)) for start, size, n in ends]
@@ -136,7 +144,7 @@ def _dynamic_update_slice(params: Params, avals: Arrays, out: Any) -> Kernel:
     return run
 
 
-def _replaced(result: np.ndarray, places: Any, values: np.ndarray) -> None:
+def _replaced(result: np.ndarray, places: AnyArray, values: np.ndarray) -> None:
     result[places] = values
 
 

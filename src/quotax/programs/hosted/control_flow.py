@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from quotax.programs.hosted.makers import Kernel, Params, Unhosted
+from quotax.trees import AnyArray
 
-Host = Callable[[ClosedJaxpr], Callable[..., list[Any]]]
+Host = Callable[[ClosedJaxpr], Callable[..., list[AnyArray]]]
 
 
 def _scan(params: Params, host: Host) -> Kernel:
@@ -18,9 +18,9 @@ def _scan(params: Params, host: Host) -> Kernel:
     held, carried = params["num_consts"], params["num_carry"]
     shapes = params["jaxpr"].out_avals[carried:]
 
-    def run(*arrays: Any) -> list[Any]:
+    def run(*arrays: AnyArray) -> list[AnyArray]:
         consts, carry, rows = arrays[:held], list(arrays[held : held + carried]), arrays[held + carried :]
-        collected: list[list[Any]] = []
+        collected: list[list[AnyArray]] = []
         for time in reversed(range(length)) if params["reverse"] else range(length):
             out = body(*consts, *carry, *(np.asarray(row[time]) for row in rows))
             carry = out[:carried]
@@ -38,7 +38,7 @@ def _while(params: Params, host: Host) -> Kernel:
     test, body = host(params["cond_jaxpr"]), host(params["body_jaxpr"])
     first, second = params["cond_nconsts"], params["body_nconsts"]
 
-    def run(*arrays: Any) -> list[Any]:
+    def run(*arrays: AnyArray) -> list[AnyArray]:
         carry = list(arrays[first + second :])
         while (goes := test(*arrays[:first], *carry)[0]).any():
             new = body(*arrays[first : first + second], *carry)

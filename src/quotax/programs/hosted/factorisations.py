@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, prepared
+from quotax.trees import AnyArray
 
 
-def _cholesky(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _cholesky(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     def run(x: np.ndarray) -> np.ndarray:
         try:
             return np.linalg.cholesky(x)
@@ -22,7 +22,7 @@ def _cholesky(params: Params, avals: Arrays, out: Any) -> Kernel:
     return run
 
 
-def _triangular_solve(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _triangular_solve(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     if params["conjugate_a"] and out.dtype.kind == "c":
         raise Unhosted("triangular_solve")
 

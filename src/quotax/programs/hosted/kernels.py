@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from jax.lax import RoundingMethod
@@ -13,6 +12,7 @@ from quotax.programs.hosted.addressing import ADDRESSING
 from quotax.programs.hosted.factorisations import FACTORISATIONS
 from quotax.programs.hosted.makers import Arrays, Kernel, Maker, Params, Unhosted, plain, prepared, with_settings
 from quotax.programs.jaxprs import IDENTITIES
+from quotax.trees import AnyArray
 
 # --- entrywise
 
@@ -61,7 +61,7 @@ def _power(params: Params, x: np.ndarray) -> np.ndarray:
 # --- moves, sums and products
 
 
-def _broadcast(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _broadcast(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     whole = tuple(params["shape"])
     shape = [1] * len(whole)
     for axis, size in zip(params["broadcast_dimensions"], avals[0].shape, strict=True):
@@ -104,7 +104,7 @@ def _iota(params: Params) -> np.ndarray:
     return np.broadcast_to(ramp.reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)
 
 
-def _product(params: Params, avals: Arrays, out: Any) -> Kernel:
+def _product(params: Params, avals: Arrays, out: AnyArray) -> Kernel:
     (over_x, over_y), (batch_x, batch_y) = params["dimension_numbers"]
     one, two = (aval.shape for aval in avals)
     free_x = [k for k in range(len(one)) if k not in over_x and k not in batch_x]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-Arrays = Sequence[Any]
-Kernel = Callable[..., Any]
-Params = Mapping[str, Any]
-Maker = Callable[[Params, Arrays, Any], Kernel]
+from quotax.programs.jaxprs import Settings
+from quotax.trees import AnyArray
+
+Arrays = Sequence[AnyArray]
+Kernel = Callable[..., AnyArray]
+Params = Settings
+Maker = Callable[[Params, Arrays, AnyArray], Kernel]
 """From an equation's settings, what it reads and the type of its first output, to the function that computes it."""
 
 

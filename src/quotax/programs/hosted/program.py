@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from quotax.programs.hosted.control_flow import CONTROL
 from quotax.programs.hosted.kernels import KERNELS
 from quotax.programs.hosted.makers import Kernel, Unhosted
-from quotax.programs.jaxprs import CALLS, as_closed, live, needed
+from quotax.programs.jaxprs import CALLS, Atom, as_closed, live, needed, shaped
+from quotax.trees import AnyArray
 
 _LARGEST = 2**23
 """Arrays of more numbers are worth compiling for."""
@@ -42,16 +43,16 @@ class Hosted:
     def __init__(self, closed: ClosedJaxpr) -> None:
         """Every equation finds its function now, so that what cannot be hosted is known before anything runs."""
         self._arguments = len(closed.jaxpr.invars)
-        self._start: list[Any] = [None] * self._arguments
+        self._start: list[AnyArray] = [None] * self._arguments
         self._steps: list[Call] = []
         self._results = self._inlined(needed(closed), list(range(self._arguments)))
         self._ends = _ends(self._steps, self._results)
 
-    def __call__(self, *arrays: Any) -> list[Any]:
+    def __call__(self, *arrays: AnyArray) -> list[AnyArray]:
         """The outputs; types are those of the trace."""
         return self._finished(self._steps, self._ends, [*arrays, *self._start[len(arrays) :]])
 
-    def given(self, *arrays: Any) -> tuple[Callable[..., list[Any]], bool]:
+    def given(self, *arrays: AnyArray) -> tuple[Callable[..., list[AnyArray]], bool]:
         """The program of the last arguments, with everything done that depends on these first ones alone.
 
         And whether it is brief: no loops, and so few calls that a compiled program is no sooner done.
@@ -68,14 +69,14 @@ class Hosted:
         brief = len(rest) <= _BRIEF and not any(step.loops for step in rest)
         return lambda *last: self._finished(rest, ends, [*arrays, *last, *start[self._arguments :]]), brief
 
-    def _finished(self, steps: list[Call], ends: list[list[int]], values: list[Any]) -> list[Any]:
+    def _finished(self, steps: list[Call], ends: list[list[int]], values: list[AnyArray]) -> list[AnyArray]:
         for step, over in zip(steps, ends, strict=True):
             _take(step, values)
             for slot in over:
                 values[slot] = None
         return [np.asarray(values[slot]) for slot in self._results]
 
-    def _new(self, value: Any = None) -> int:
+    def _new(self, value: AnyArray = None) -> int:
         self._start.append(value)
         return len(self._start) - 1
 
@@ -86,11 +87,10 @@ class Hosted:
         for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
             slots[variable] = self._new(_array(value))
 
-        def read(atom: Any) -> int:
+        def read(atom: Atom) -> int:
             if not isinstance(atom, Literal):
                 return slots[atom]
-            aval: Any = atom.aval
-            return self._new(np.asarray(atom.val, aval.dtype))
+            return self._new(np.asarray(atom.val, shaped(atom).dtype))
 
         for equation in live(jaxpr):
             name, params = equation.primitive.name, equation.params
@@ -114,15 +114,15 @@ def _ends(steps: list[Call], results: list[int]) -> list[list[int]]:
     return ends[::-1]
 
 
-def _take(step: Call, values: list[Any]) -> None:
+def _take(step: Call, values: list[AnyArray]) -> None:
     outputs = step.run(*[values[slot] for slot in step.reads])
     for (slot, dtype), value in zip(step.writes, (outputs,) if step.alone else outputs, strict=True):
         values[slot] = value if value.dtype is dtype else value.astype(dtype)
 
 
-def _step(equation: Any, reads: list[int], outputs: list[int]) -> Call:
+def _step(equation: JaxprEqn, reads: list[int], outputs: list[int]) -> Call:
     name, params = equation.primitive.name, equation.params
-    types: list[Any] = [variable.aval for variable in equation.outvars]
+    types = [shaped(variable) for variable in equation.outvars]
     writes = [(slot, aval.dtype) for slot, aval in zip(outputs, types, strict=True)]
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for _, dtype in writes):
         raise Unhosted(name)
@@ -131,13 +131,13 @@ def _step(equation: Any, reads: list[int], outputs: list[int]) -> Call:
     if name in CONTROL:
         run = CONTROL[name](params, Hosted)
     elif name in KERNELS:
-        run = KERNELS[name](params, [a.aval for a in equation.invars], types[0])
+        run = KERNELS[name](params, [shaped(a) for a in equation.invars], types[0])
     else:
         raise Unhosted(name)
     return Call(run, reads, writes, not equation.primitive.multiple_results, name in ("scan", "while"))
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: AnyArray) -> np.ndarray:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
         raise Unhosted("a key of random numbers")
     return np.asarray(value)

@@ -10,6 +10,7 @@ import numpy as np
 
 from quotax.programs.hosted.makers import Unhosted
 from quotax.programs.hosted.program import Hosted
+from quotax.trees import AnyArray, Tree
 
 _KEPT = 256
 """So many traces are kept for each function."""
@@ -21,19 +22,19 @@ class Uncompiled:
     What comes back are NumPy arrays. Raises `Unhosted`, before it computes anything, where a primitive is in no table.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Tree]) -> None:
         """Nothing is traced yet."""
         self._trace = jax.jit(function, static_argnums=0).trace
         self._made: dict[Any, Any] = {}
 
     @np.errstate(all="ignore")  # what is no number is what JAX has there too
-    def __call__(self, static: Any, *trees: Any) -> Any:
+    def __call__(self, static: Tree, *trees: Tree) -> AnyArray:
         """What the function returns."""
         leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in jax.tree.leaves(trees)]
         program, shape = self._program(static, trees, leaves)
         return jax.tree.unflatten(shape, program(*map(np.asarray, leaves)))
 
-    def given(self, static: Any, first: Any, like: Any) -> tuple[Callable[[Any], Any], bool]:
+    def given(self, static: Tree, first: Any, like: Tree) -> tuple[Callable[[Any], Any], bool]:
         """The function of one more array, like this one, with everything done that depends on the first tree alone.
 
         And whether that is brief: sooner done than a compiled program of small arrays.
@@ -44,12 +45,12 @@ class Uncompiled:
             rest, brief = program.given(*map(np.asarray, known))
 
         @np.errstate(all="ignore")
-        def run(last: Any) -> Any:
+        def run(last: Any) -> AnyArray:
             return jax.tree.unflatten(shape, rest(np.asarray(last)))
 
         return run, brief
 
-    def _program(self, static: Any, trees: tuple[Any, ...], leaves: list[Any]) -> tuple[Hosted, Any]:
+    def _program(self, static: Tree, trees: tuple[Any, ...], leaves: list[AnyArray]) -> tuple[Hosted, Any]:
         key = (static, jax.tree.structure(trees), tuple((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in self._made:
             if len(self._made) >= _KEPT:

@@ -7,13 +7,14 @@ other numbers than the report has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from quotax.presenting import Json
 
 BALLS = {"full": "full ball", "quotient": "quotient", "geodesic": "quotient, geodesics"}
 """What people read of a ball: geodesics are those of the quotient's metric, where the others take straight steps."""
 
 
-def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
+def sharpness(where: str, point: Mapping[str, Json]) -> dict[str, Json]:
     """The rise of the loss against the radius, for every measure."""
     series = []
     for measure, title in (("worst case", "worst case"), ("average", "mean on the sphere")):
@@ -33,7 +34,7 @@ def sharpness(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
     return _figure(series, "radius", "rise of the loss", x="log", y="log")
 
 
-def spectrum(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
+def spectrum(where: str, point: Mapping[str, Json]) -> dict[str, Json]:
     """The densities, and a tick for each eigenvalue at the ends."""
     series = []
     for colour, (ball, found) in enumerate(point["spectrum"].items()):
@@ -50,7 +51,7 @@ def spectrum(where: str, point: Mapping[str, Any]) -> dict[str, Any]:
     return _figure(series, "eigenvalue of the Hessian", "eigenvalues per unit", y="log", floor=floor)
 
 
-def orbit(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def orbit(where: str, found: Mapping[str, Json]) -> dict[str, Json]:
     """Every measure along the orbit, relative to its value at the parameters."""
     names = list(dict.fromkeys(row["name"] for row in found["rows"]))
     series = []
@@ -64,7 +65,7 @@ def orbit(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return _figure(series, across, "value / value at the parameters", y="log")
 
 
-def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def barrier(where: str, found: Mapping[str, Json]) -> dict[str, Json]:
     """The loss between two networks."""
     series = [{"name": "straight segment", "x": f"{where}/times", "y": f"{where}/losses", "colour": 0, "marks": True}]
     if found["aligned losses"]:
@@ -80,19 +81,19 @@ def barrier(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return _figure(series, "from one network to the other", "loss")
 
 
-def plane(where: str) -> dict[str, Any]:
+def plane(where: str) -> dict[str, Json]:
     """The loss on a plane, by level."""
     label = "along the orbit (length in the metric)", "across the orbit (length in the metric)"
     return _figure([], *label) | {"grid": {"steps": f"{where}/slice/steps", "losses": f"{where}/slice/losses"}}
 
 
 def _figure(
-    series: list[dict[str, Any]],
+    series: list[dict[str, Json]],
     across: str,
     up: str,
     *,
     x: str = "linear",
     y: str = "linear",
     floor: float | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     return {"series": series, "x": {"label": across, "scale": x}, "y": {"label": up, "scale": y, "floor": floor}}

@@ -8,11 +8,12 @@ from typing import Any
 import sympy as sp
 
 import quotax as qx
+from quotax.presenting import Json
 from quotax.presenting.proof_picture import shown
 from quotax.report.page.flow import flow
 
 
-def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[str, Any]:
+def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[str, Json]:
     """Everything of a derived group, and of the quotient by it, as JSON values."""
     model = found.model
     network: Any = None if space is None else space.network
@@ -39,7 +40,7 @@ def described(found: qx.SymmetryGroup, space: qx.QuotientSpace | None) -> dict[s
     }
 
 
-def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certificate) -> dict[str, Any]:
+def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certificate) -> dict[str, Json]:
     """A symmetry, what it moves, and its proof."""
     group = symmetry.group
     return {
@@ -55,13 +56,13 @@ def family(model: Any, kind: str, symmetry: qx.Symmetry, certificate: qx.Certifi
     }
 
 
-def proof(certificate: qx.Certificate) -> dict[str, Any]:
+def proof(certificate: qx.Certificate) -> dict[str, Json]:
     """A certificate as people read it; its data is in `found.save`."""
     data = certificate.to_dict()
     return {name: data[name] for name in ("claim", "status", "scope", "steps", "assumptions", "residual")}
 
 
-def quotient(space: qx.QuotientSpace) -> dict[str, Any]:
+def quotient(space: qx.QuotientSpace) -> dict[str, Json]:
     """Dimensions and metric, and whether the metric belongs to the quotient."""
     return {
         "metric": space.metric_name,
@@ -72,14 +73,14 @@ def quotient(space: qx.QuotientSpace) -> dict[str, Any]:
     }
 
 
-def audits(found: qx.SymmetryGroup, here: Mapping[str, int]) -> list[dict[str, Any]]:
+def audits(found: qx.SymmetryGroup, here: Mapping[str, int]) -> list[dict[str, Json]]:
     """At the first sizes that were sampled, where a rank is cheap and exact, and at the network's own."""
     sizes = [dict(found.sizes[0])] if found.sizes else []
     sizes += [dict(here)] if here and dict(here) not in sizes else []
     return [found.audit(**each).to_dict() for each in sizes]
 
 
-def tensors(found: qx.SymmetryGroup) -> dict[str, Any]:
+def tensors(found: qx.SymmetryGroup) -> dict[str, Json]:
     """The arrays in the order in which data meet them, as nodes and edges; without edges where no size is known."""
     model = found.model
     axes = {spec.name: list(map(str, spec.factors)) for spec in (*model.params, *model.inputs)}

@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jax.extend.core import Jaxpr
+
+from quotax.trees import Tree
+
 _SIGNS = {
     "add": "+", "add_any": "+", "sub": "−", "mul": "×", "div": "÷", "dot_general": "·", "concatenate": "‖",
     "max": "max", "min": "min", "conv_general_dilated": "∗", "gather": "[ ]", "dynamic_slice": "[ ]", "select_n": "?",
@@ -63,7 +67,7 @@ class _Walk:
         if (source, node) not in self.flow.edges:
             self.flow.edges.append((source, node))
 
-    def through(self, jaxpr: Any, sources: Sequence[_Source]) -> list[_Source]:
+    def through(self, jaxpr: Jaxpr, sources: Sequence[_Source]) -> list[_Source]:
         """The sources of a jaxpr's results, from those of its arguments."""
         known: dict[Any, _Source] = dict(zip(jaxpr.invars, sources, strict=True))
         read = lambda atom: None if hasattr(atom, "val") else known.get(atom)
@@ -100,7 +104,7 @@ class _Walk:
             here = self.placed(parameter.name, here)
         return here
 
-    def join(self, streams: list[Any], sign: str) -> int:
+    def join(self, streams: list[Tree], sign: str) -> int:
         key = sign, frozenset(streams)
         if key not in self.made:
             self.made[key] = self.new("join", sign)
@@ -140,7 +144,7 @@ class _Walk:
         return out
 
 
-def _bodies(params: Any) -> list[Any]:
+def _bodies(params: Tree) -> list[Tree]:
     """The jaxprs that an equation calls."""
     found = []
     for value in params.values():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from quotax.presenting import Json
 from quotax.presenting.layered import curve, laid_out, written
 
 COLOURS = 10
@@ -15,7 +15,7 @@ _HEAD, _AXIS, _BADGE = 22.0, 17.0, 17.0
 """Heights of a box's name and of its axes' names, and the side of a family's badge."""
 
 
-def picture(tensors: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def picture(tensors: Mapping[str, Json], families: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """Boxes and curves with their coordinates, as the template draws them."""
     boxes = [_box(node, families) for node in tensors["nodes"]]
     placed = laid_out([(box["width"], box["height"]) for box in boxes], [(a, b) for a, b in tensors["edges"]])
@@ -27,7 +27,7 @@ def picture(tensors: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -
     return {"boxes": boxes, "paths": paths, "curves": curves, "width": wide, "height": high}
 
 
-def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _box(node: Mapping[str, Json], families: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     name, kind = node["name"], node["kind"]
     if kind == "join":
         return {"kind": kind, "name": name, "width": max(18.0, _CHARACTER * len(name) + 8), "height": 18.0}
@@ -73,5 +73,5 @@ def _box(node: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> dict
     }  # fmt: skip
 
 
-def _axis(family: Mapping[str, Any]) -> str:
+def _axis(family: Mapping[str, Json]) -> str:
     return family["axes"][0] if family["axes"] else ""

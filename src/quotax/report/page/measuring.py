@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import quotax as qx
+from quotax.presenting import Json
+from quotax.trees import Tree
 
 SAMPLES, PROBES = 64, 3
 """Of mean rises, and of densities."""
@@ -27,26 +29,26 @@ _PLACES = 4
 class Wish(NamedTuple):
     """What is measured, and how hard."""
 
-    loss: Callable[..., Any]
+    loss: Callable[..., Tree]
     space: qx.QuotientSpace | None
-    batch: Any
+    batch: Tree
     microbatch: int | None
     radii: tuple[float, ...]
     steps: int
     k: int
     key: Any
     stretch: float
-    tell: Callable[[str], Any]
+    tell: Callable[[str], object]
     refuted: str = ""
     """Why measures in the full ball are no functions on the quotient, where that is known."""
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, Json]:
         """The loss's data, as every measure takes them."""
         return {"batch": self.batch, "microbatch": self.microbatch}
 
     @property
-    def balls(self) -> dict[str, dict[str, Any]]:
+    def balls(self) -> dict[str, dict[str, Json]]:
         """The full ball, and that of the quotient where there is one, as settings of a measure."""
         if self.space is None:
             return {"full": {}}
@@ -54,7 +56,7 @@ class Wish(NamedTuple):
         return {"full": known, "quotient": {"space": self.space}}
 
 
-def settled(wish: Wish, params: Any) -> Wish:
+def settled(wish: Wish, params: Tree) -> Wish:
     """Whether the group changes the full ball, asked once: measures in it are then told so, and need not ask again."""
     if wish.space is None:
         return wish
@@ -64,10 +66,10 @@ def settled(wish: Wish, params: Any) -> Wish:
     return wish._replace(refuted=told.reason if told.invariant is False else "")
 
 
-def measured(wish: Wish, params: Any) -> dict[str, Any]:
+def measured(wish: Wish, params: Tree) -> dict[str, Json]:
     """All measures at these parameters, as JSON values."""
     balls = wish.balls
-    out: dict[str, Any] = {"loss": _loss(wish, params), "norm": _norm(params)}
+    out: dict[str, Json] = {"loss": _loss(wish, params), "norm": _norm(params)}
     out["gradient"] = {ball: _slope(wish, params, ball) for ball in balls}
     profiles = {ball: _profile(wish, params, ball) for ball in balls}
     out["worst case"] = {ball: _risen(wish, ball, found) for ball, found in profiles.items()}
@@ -102,7 +104,7 @@ def measured(wish: Wish, params: Any) -> dict[str, Any]:
     return out
 
 
-def along(wish: Wish, params: Any) -> dict[str, Any]:
+def along(wish: Wish, params: Tree) -> dict[str, Json]:
     """The same measures at representatives of one orbit, farther and farther away.
 
     Each is the parameters moved by a random element of the connected group, the exponential of the same normal
@@ -118,11 +120,11 @@ def along(wish: Wish, params: Any) -> dict[str, Any]:
     return {"radius": radius, "stretches": told["times"], "rows": told["rows"], "the loss moves": found.loss_moves}
 
 
-def between(wish: Wish, params: Any, other: Any) -> dict[str, Any]:
+def between(wish: Wish, params: Tree, other: Tree) -> dict[str, Json]:
     """Two networks: the barrier of the loss on the segment, before and after alignment, and their distance."""
     wish.tell("aligning the two networks")
     found = qx.barrier(wish.loss, params, other, space=wish.space, **wish.data)
-    out: dict[str, Any] = {
+    out: dict[str, Json] = {
         "barrier": {name: getattr(found, name) for name in ("height", "aligned_height", "status")},
         "times": found.times.tolist(),
         "losses": found.losses.tolist(),
@@ -158,11 +160,11 @@ def _slice(wish: Wish, params: Any, across: Any) -> dict[str, Any]:
     return {"steps": found.along.tolist(), "losses": losses, "along": found.change_along, "across": found.change_across}
 
 
-def _loss(wish: Wish, params: Any) -> float:
+def _loss(wish: Wish, params: Tree) -> float:
     return qx.barrier(wish.loss, params, params, points=3, **wish.data).losses[0].item()
 
 
-def _norm(params: Any) -> float:
+def _norm(params: Tree) -> float:
     return math.sqrt(sum(float(jnp.sum(jnp.abs(array) ** 2)) for array in jax.tree.leaves(params)))
 
 
@@ -170,11 +172,11 @@ def _key(key: Any) -> jax.Array:
     return jax.random.key(0 if key is None else key) if key is None or isinstance(key, int) else key
 
 
-def _slope(wish: Wish, params: Any, ball: str) -> float:
+def _slope(wish: Wish, params: Tree, ball: str) -> float:
     return qx.gradient_norm(wish.loss, params, space=wish.space if ball == "quotient" else None, **wish.data)
 
 
-def _verdict(wish: Wish, ball: str, result: Any) -> dict[str, Any]:
+def _verdict(wish: Wish, ball: str, result: Any) -> dict[str, Json]:
     """Whether a measure belongs to the quotient, and why."""
     if ball == "full" and wish.refuted:
         return {"invariant": False, "reason": wish.refuted}
@@ -253,14 +255,14 @@ def _mean(wish: Wish, ball: str, radii: Sequence[float], found: list[Any]) -> di
     }
 
 
-def _spectra(wish: Wish, spectra: dict[str, Any]) -> dict[str, Any]:
+def _spectra(wish: Wish, spectra: dict[str, Json]) -> dict[str, Json]:
     """The ends of each spectrum, and the densities as curves of one smoothing, eigenvalues per unit."""
     known = [np.concatenate([s.values, s.bottom, s.density.nodes]) for s in spectra.values()]
     every = np.concatenate(known)
     width = float(np.ptp(every[np.isfinite(every)])) / 100 if np.isfinite(every).any() else 0.0
     out = {}
     for (ball, found), own in zip(spectra.items(), known, strict=True):
-        curve: dict[str, Any] = {"x": [], "y": []}
+        curve: dict[str, Json] = {"x": [], "y": []}
         if width > 0 and np.all(np.isfinite(own)):
             grid = np.linspace(own.min() - 5 * width, own.max() + 5 * width, _POINTS)
             heights = found.dim * found.density.smooth(grid, width)

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from quotax.presenting import Json
 from quotax.presenting.along_orbits import level_sets, ratios
-from quotax.presenting.drawing import QUIET, WIDTH, colour, drawn, face, ink, soft, words_on
+from quotax.presenting.drawing import QUIET, WIDTH, Axes, Look, blank, colour, drawn, face, ink, soft, words_on
 from quotax.report.page.graph import picture
 
 _SMALL = 0.65
 """Size of an axis's name, of that of the array."""
 
 
-def tensors(model: Mapping[str, Any], ax: Any) -> Any:
+def tensors(model: Mapping[str, Json], ax: Axes | None) -> Axes:
     """A box for each array, and in it numbers of the families that act along its axes."""
     graph = picture(model["tensors"], model["families"])
     with drawn(ax, "report.plot('tensors')") as (ax, _):
         from matplotlib.patches import FancyBboxPatch, PathPatch
         from matplotlib.path import Path
 
-        fresh = not ax.lines and not ax.patches
-        if fresh and len(ax.figure.axes) == 1:
-            ax.figure.set_size_inches(WIDTH, WIDTH * graph["height"] / max(graph["width"], 200.0))
+        blank(ax, graph["height"] / max(graph["width"], 200.0))
         ax.set(xlim=(-2, max(graph["width"], 200.0)), ylim=(graph["height"], -2), aspect="equal")
         ax.axis("off")
         point = 72 * WIDTH / max(graph["width"], 200.0)
 
-        def box(x: float, y: float, wide: float, high: float, **look: Any) -> None:
+        def box(x: float, y: float, wide: float, high: float, **look: Look) -> None:
             style = "round,pad=0,rounding_size=3"
             ax.add_patch(FancyBboxPatch((x, y), wide, high, style, linewidth=0.5, **look))
 
@@ -54,23 +53,23 @@ def tensors(model: Mapping[str, Any], ax: Any) -> Any:
     return ax
 
 
-def orbit(model: Mapping[str, Any], ax: Any) -> Any:
+def orbit(model: Mapping[str, Json], ax: Axes | None) -> Axes | None:
     """Measures along the orbit over their values at the parameters: solid in the full ball, dashed on the quotient."""
     found = model["along"]
     rows = [(row["name"], row["ball"], row["values"]) for row in found["rows"]]
     return ratios(found["stretches"], rows, ax, "report.plot('orbit')")
 
 
-def plane(model: Mapping[str, Any], ax: Any) -> Any:
+def plane(model: Mapping[str, Json], ax: Axes | None) -> Axes:
     """The loss on a plane along and across the orbit, by level."""
     found = model["points"][0]["slice"]
     labels, steps = ("along the orbit", "across the orbit"), found["steps"]
-    ax = level_sets(steps, steps, found["losses"], ax, "report.plot('plane')", labels=labels, straight=True)
-    ax.set_aspect("equal")
-    return ax
+    drawn_on = level_sets(steps, steps, found["losses"], ax, "report.plot('plane')", labels=labels, straight=True)
+    drawn_on.set_aspect("equal")
+    return drawn_on
 
 
-PICTURES: dict[str, tuple[str, Callable[[Mapping[str, Any], Any], Any]]] = {
+PICTURES: dict[str, tuple[str, Callable[[Mapping[str, Json], Any], Any]]] = {
     "tensors": ("tensors", tensors),
     "orbit": ("along", orbit),
     "plane": ("points", plane),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import quotax as qx
-from quotax.presenting import Result, plain
+from quotax.presenting import Json, Result, plain
+from quotax.presenting.drawing import Axes
 from quotax.report.page.describing import described
 from quotax.report.page.measuring import Wish, along, between, measured, settled
+from quotax.trees import Tree
 
 RADII = (0.01, 0.03, 0.1, 0.3)
 """Of the balls, unless others are asked for."""
@@ -30,8 +32,8 @@ class Report(Result):
     """
 
     title: str
-    models: tuple[dict[str, Any], ...] = field(repr=False)
-    made: dict[str, Any] = field(repr=False)
+    models: tuple[dict[str, Json], ...] = field(repr=False)
+    made: dict[str, Json] = field(repr=False)
     notes: tuple[str, ...] = ()
 
     def html(self) -> str:
@@ -44,7 +46,7 @@ class Report(Result):
         """Write the page to a file."""
         Path(path).write_text(self.html(), encoding="utf-8")
 
-    def plot(self, picture: str = "tensors", ax: Any = None, *, model: int = 0) -> Any:
+    def plot(self, picture: str = "tensors", ax: Axes | None = None, *, model: int = 0) -> Axes:
         """One of the page's pictures on axes of matplotlib, for a paper.
 
         `"tensors"`: the arrays in the order in which data meet them, with the families that act along their axes;
@@ -103,11 +105,11 @@ class Report(Result):
 
 def report(
     found: qx.SymmetryGroup,
-    loss: Callable[..., Any] | None = None,
-    params: Any = None,
+    loss: Callable[..., Tree] | None = None,
+    params: Tree = None,
     *,
     space: qx.QuotientSpace | None = None,
-    other: Any = None,
+    other: Tree = None,
     names: Sequence[str] = ("network", "other"),
     counterparts: qx.Counterparts | None = None,
     batch: Any = None,
@@ -119,7 +121,7 @@ def report(
     key: Any = 0,
     title: str | None = None,
     notes: Iterable[str] = (),
-    progress: Callable[[str], Any] | None = None,
+    progress: Callable[[str], object] | None = None,
 ) -> Report:
     """All that is known of a network, for one page: symmetries and proofs, audits, and what is measured of its loss.
 
@@ -187,7 +189,7 @@ def report(
     return Report(title or model["name"], (plain(model),), made, tuple(notes))
 
 
-def _check_network(found: qx.SymmetryGroup, space: qx.QuotientSpace, given: dict[str, Any]) -> None:
+def _check_network(found: qx.SymmetryGroup, space: qx.QuotientSpace, given: dict[str, Json]) -> None:
     """Refuse a space of another model, and parameters of another network."""
     network: Any = space.network
     if network.architecture.params != found.model.params:
@@ -200,7 +202,7 @@ def _check_network(found: qx.SymmetryGroup, space: qx.QuotientSpace, given: dict
             network.check_params(params, call=f"quotax.report({name}=)", finite=True)
 
 
-def _made(params: Any) -> dict[str, Any]:
+def _made(params: Tree) -> dict[str, Json]:
     import jax
 
     leaves = jax.tree.leaves(params)

@@ -10,24 +10,25 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from quotax.presenting import Json
 from quotax.presenting.proof_picture import operation, proof_picture, said
 from quotax.report.page import charts
 from quotax.report.page.glosses import claimed, group_words, marks, scopes
 from quotax.report.page.graph import COLOURS, picture
 from quotax.report.page.mathml import expression, formula, group
+from quotax.trees import AnyArray, Tree
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def page(report: Mapping[str, Any]) -> str:
+def page(report: Mapping[str, Json]) -> str:
     """The HTML of a report's `to_dict()`."""
     return _template().render(report=report, at=lambda place: looked_up(report, place))
 
 
 @functools.cache
-def _template() -> Any:
+def _template() -> Tree:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -57,13 +58,13 @@ def _template() -> Any:
     return environment.get_template("page.html")
 
 
-def looked_up(report: Mapping[str, Any], place: str) -> Any:
+def looked_up(report: Mapping[str, Json], place: str) -> Tree:
     """What stands at a place such as `models/0/parameters`."""
     step = lambda value, name: value[int(name)] if isinstance(value, Sequence) else value[name]
     return functools.reduce(step, place.split("/"), report)
 
 
-def number(value: Any) -> str:
+def number(value: AnyArray) -> str:
     """A number as the page shows it.
 
     >>> number(4880), number(0.00123456), number("nan"), number(None), number(2.0), number(-7.491e-8)
@@ -88,7 +89,7 @@ def powers(text: str) -> str:
     return re.sub(r"\b(\d+(?:\.\d+)?)e([+-]\d+)\b", raised, text)
 
 
-def embedded(value: Any) -> str:
+def embedded(value: AnyArray) -> str:
     """JSON that may stand inside of a script element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

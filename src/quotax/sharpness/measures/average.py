@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
@@ -24,6 +23,7 @@ from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import sampled
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import standing
+from quotax.trees import Tree
 
 CALL = "quotax.average_sharpness"
 
@@ -90,7 +90,7 @@ class AverageSharpness(Result):
 @np.errstate(all="ignore")  # what is no number is named in the result
 def average_sharpness(
     loss: Loss,
-    params: Any,
+    params: Tree,
     radius: float,
     *,
     space: Space | None = None,
@@ -101,7 +101,7 @@ def average_sharpness(
     adaptive: bool = False,
     mask: Moving = None,
     probes: int | None = None,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     mesh: Mesh | None = None,
     key: Key = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,12 +11,13 @@ from jax.sharding import Mesh
 from quotax.checks import finite_params
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.presenting.drawing import QUIET, drawn, says
+from quotax.presenting.drawing import QUIET, Axes, drawn, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.problem.arguments import check_whole
 from quotax.sharpness.problem.objective import Loss
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import stacked
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.barrier"
 
@@ -42,7 +42,7 @@ class Barrier(Result):
     times: np.ndarray = field(repr=False)
     losses: np.ndarray = field(repr=False)
     aligned_losses: np.ndarray | None = field(repr=False)
-    alignment: Any = field(repr=False)
+    alignment: Tree = field(repr=False)
     status: str = "ok"
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Barrier(Result):
         ends = f"; the loss is {self.losses[0]:.4g} and {self.losses[-1]:.4g} at the ends"
         return text + ends + ("" if self.status == "ok" else f" ({self.status})")
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The loss on both segments, above the straight line between its ends; the heights are in the legend."""
         for name, losses, height in (
             ("barrier {:.3g}", self.losses, self.height),
@@ -75,12 +75,12 @@ class Barrier(Result):
 @np.errstate(all="ignore")  # what is no number is named in the result
 def barrier(
     loss: Loss,
-    params: Any,
-    other: Any,
+    params: Tree,
+    other: Tree,
     *,
-    space: Any = None,
+    space: AnySpace | None = None,
     points: int = 25,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     mesh: Mesh | None = None,
 ) -> Barrier:
@@ -118,7 +118,7 @@ def barrier(
     return Barrier(_height(times, losses), height, times, losses, aligned, alignment, status)
 
 
-def _along(request: Measurement, params: Any, other: Any, times: np.ndarray) -> np.ndarray:
+def _along(request: Measurement, params: Tree, other: Tree, times: np.ndarray) -> np.ndarray:
     setting = request.at(params)
     chord = setting.layout.gathered(other) - setting.layout.gathered(setting.params)
     along = setting.problem.lines(stacked([setting.problem.kept(chord)]))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from quotax.checks import finite_params
 from quotax.errors import SharpnessError
-from quotax.presenting import Result, shown
+from quotax.presenting import Json, Result, shown
 from quotax.presenting.tables import table, wrapped
 from quotax.sharpness.measures.average import average_sharpness
 from quotax.sharpness.measures.spectrum import spectrum
@@ -20,6 +19,7 @@ from quotax.sharpness.measures.worst_case import sharpness
 from quotax.sharpness.problem.arguments import Key, check_radius
 from quotax.sharpness.problem.setting import Measurement
 from quotax.sharpness.problem.vectors import layout
+from quotax.trees import Tree
 
 CALL = "quotax.compare"
 
@@ -61,7 +61,7 @@ class Comparison(Result):
         warning: what the normalised columns do not mean.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Json], ...]
     radius: float
     warning: str = WARNING
 
@@ -80,7 +80,7 @@ class Comparison(Result):
         return [*(f"{row['name']}: {row['reason']}" for row in self.rows if row["reason"]), self.warning]
 
 
-def _beside(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _beside(rows: Sequence[Mapping[str, Json]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the table of these networks."""
     show = lambda value: value if isinstance(value, str) else f"{value:.4g}" if value == value else "-"
     cells = [(title, *(show(row[title]) for row in rows), meaning) for title, meaning in COLUMNS]
@@ -88,10 +88,10 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tu
 
 
 def compare(
-    models: Mapping[str, Any],
+    models: Mapping[str, Tree],
     radius: float = 0.05,
     *,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     samples: int = 256,
     steps: int = 40,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from quotax.errors import SharpnessError
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn, few_decades, says
+from quotax.presenting.drawing import Axes, drawn, few_decades, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.measures.worst_case import Rising
 from quotax.sharpness.problem.arguments import check_radius
@@ -21,6 +20,7 @@ from quotax.sharpness.search.run import Search, at_radius, maximise
 from quotax.sharpness.search.watching import Watch
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
 from quotax.sharpness.verdicts.result import Sharpness, standing
+from quotax.trees import Keyword, Tree
 
 CALL = "quotax.profile"
 
@@ -59,7 +59,7 @@ class Profile(Result):
         lines = [f"{r:>10} {s:>12} {q:>12}  {status}" for r, s, q, status in (_HEAD, *self._rows()[1])]
         return "\n".join([*lines, *self._below()])
 
-    def plot(self, ax: Any = None, *, label: str | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """The sharpness against the radius, both logarithmic.
 
         Several profiles share axes: `quot.plot(full.plot(label="full"), label="quotient")`.
@@ -87,7 +87,7 @@ class Profile(Result):
 
 @one_thread
 @np.errstate(all="ignore")  # what is no number is named in the result
-def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) -> Profile:
+def profile(loss: Loss, params: Tree, radii: Iterable[float], **settings: Keyword) -> Profile:
     """Worst-case sharpness over a range of radii.
 
     Every search also starts where the next smaller ball's ended, so the values never decrease; what is measured at the
@@ -127,11 +127,11 @@ def profile(loss: Loss, params: Any, radii: Iterable[float], **settings: Any) ->
 
 
 def _measured(
-    rising: Rising, radii: list[float], progress: Callable[[str], Any] | None, bound: bool
+    rising: Rising, radii: list[float], progress: Callable[[str], object] | None, bound: bool
 ) -> Iterator[Sharpness]:
     """A search at every radius, the first of which counts the gradients at the centre."""
     search: Search | None = None
-    start: Any = None
+    start: Tree = None
     for radius in radii:
         job = rising.job(radius, start)
         watch = Watch(CALL, job.most, progress)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
 
 from quotax.presenting import Result
-from quotax.presenting.drawing import drawn, says
+from quotax.presenting.drawing import Axes, drawn, says
 from quotax.programs.threads import one_thread
 from quotax.sharpness.linalg.lanczos import Ritz, block_lanczos
 from quotax.sharpness.problem.arguments import Key, check_choice, check_share, check_whole
@@ -24,6 +23,7 @@ from quotax.sharpness.verdicts.along_orbit import representatives as representat
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled
 from quotax.sharpness.verdicts.invariance import verdict
 from quotax.sharpness.verdicts.result import standing
+from quotax.trees import Tree
 
 CALL = "quotax.spectrum"
 
@@ -72,8 +72,8 @@ class Spectrum(Result):
 
     values: np.ndarray
     bottom: np.ndarray
-    vectors: list[Any] = field(repr=False)
-    bottom_vectors: list[Any] = field(repr=False)
+    vectors: list[Tree] = field(repr=False)
+    bottom_vectors: list[Tree] = field(repr=False)
     residuals: np.ndarray
     bottom_residuals: np.ndarray
     dim: int
@@ -94,7 +94,7 @@ class Spectrum(Result):
         lines += [f"bottom: {show(self.bottom)}"] if self.bottom.size else []
         return "\n".join([*lines, *standing(self.invariant, self.reason, self.spread)])
 
-    def plot(self, ax: Any = None, *, label: str | None = None, width: float | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, *, label: str | None = None, width: float | None = None) -> Axes:
         """The density as eigenvalues per unit, on a logarithmic scale, and a tick for each eigenvalue at the ends.
 
         Several spectra share axes: `quot.plot(full.plot(label="full"), label="quotient")`. `width` is the standard
@@ -137,7 +137,7 @@ class Spectrum(Result):
 @np.errstate(all="ignore")  # what is no number is named in the result
 def spectrum(
     loss: Loss,
-    params: Any,
+    params: Tree,
     k: int = 5,
     *,
     space: Space | None = None,
@@ -149,7 +149,7 @@ def spectrum(
     tolerance: float | None = None,
     adaptive: bool = False,
     mask: Moving = None,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     mesh: Mesh | None = None,
     key: Key = None,

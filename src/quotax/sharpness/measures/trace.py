@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -23,6 +23,7 @@ from quotax.sharpness.verdicts.along_orbit import representatives as representat
 from quotax.sharpness.verdicts.arithmetic import Arithmetic, judged, settled, warned
 from quotax.sharpness.verdicts.invariance import sampled, verdict
 from quotax.sharpness.verdicts.result import standing
+from quotax.trees import Tree
 
 CALL = "quotax.trace"
 
@@ -72,14 +73,14 @@ class TraceEstimate(Result):
 @np.errstate(all="ignore")  # what is no number is named in the result
 def trace(
     loss: Loss,
-    params: Any,
+    params: Tree,
     *,
     space: Space | None = None,
     ball: str | None = None,
     probes: int | None = None,
     adaptive: bool = False,
     mask: Moving = None,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     mesh: Mesh | None = None,
     key: Key = None,
@@ -149,7 +150,7 @@ def _orthonormal(stack: Vector) -> Vector | None:
     """An orthonormal basis of the span of some rows; nothing where they are no numbers."""
     if not finite(stack):
         return None
-    xp: Any = np if isinstance(stack, np.ndarray) else jax.numpy
+    xp: ModuleType = np if isinstance(stack, np.ndarray) else jax.numpy
     Q, R = xp.linalg.qr(stack.T)
     sizes = np.abs(np.diag(np.asarray(R)))
     # Columns beyond the rank complete the basis by anything, horizontal or not.
@@ -160,10 +161,10 @@ def _orthonormal(stack: Vector) -> Vector | None:
 @np.errstate(all="ignore")  # what is no number is named in the result
 def gradient_norm(
     loss: Loss,
-    params: Any,
+    params: Tree,
     *,
     space: Space | None = None,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     mesh: Mesh | None = None,
 ) -> float:
@@ -182,7 +183,7 @@ def gradient_norm(
     return size
 
 
-def slope(request: Measurement, params: Any) -> tuple[float, Setting]:
+def slope(request: Measurement, params: Tree) -> tuple[float, Setting]:
     """The length of the gradient, and the setting in which it was measured."""
     setting = settled(request.at(params))
     problem = setting.problem

@@ -32,6 +32,7 @@ from quotax.sharpness.verdicts.gap import model_gap, spread_gap
 from quotax.sharpness.verdicts.invariance import Verdict, searched
 from quotax.sharpness.verdicts.kinks import SCALES, kinked
 from quotax.sharpness.verdicts.result import Sharpness
+from quotax.trees import AnySpace, Tree
 
 CALL = "quotax.sharpness"
 
@@ -40,7 +41,7 @@ CALL = "quotax.sharpness"
 @np.errstate(all="ignore")  # what is no number is named in the result
 def sharpness(
     loss: Loss,
-    params: Any,
+    params: Tree,
     radius: float,
     *,
     space: Space | None = None,
@@ -49,7 +50,7 @@ def sharpness(
     adaptive: bool = False,
     mask: Moving = None,
     per_layer: bool = False,
-    batch: Any = None,
+    batch: Tree = None,
     microbatch: int | None = None,
     budget: int | None = None,
     steps: int | None = None,
@@ -58,10 +59,10 @@ def sharpness(
     memory: int | None = None,
     tolerance: float | None = None,
     key: Key = None,
-    start: Any = None,
+    start: Tree = None,
     bound: bool = False,
     mesh: Mesh | None = None,
-    progress: Callable[[str], Any] | None = None,
+    progress: Callable[[str], object] | None = None,
     state: Search | None = None,
     resumable: bool = False,
     representatives: int = 0,
@@ -157,12 +158,12 @@ class Rising:
     wanted: Wanted
 
     @classmethod
-    def of(cls, request: Measurement, wanted: Wanted, params: Any) -> Rising:
+    def of(cls, request: Measurement, wanted: Wanted, params: Tree) -> Rising:
         """Checked, before anything is compiled."""
         wanted.check(request.call)
         return cls(settled(request.at(params)), wanted)
 
-    def job(self, radius: float, start: Any = None) -> Job:
+    def job(self, radius: float, start: Tree = None) -> Job:
         """The search in a ball; `start` is a perturbation whose direction is one more start."""
         setting, request = self.setting, self.setting.request
         product = None
@@ -242,7 +243,7 @@ def _status(search: Search, found: Found, eps: float, stop: float) -> str:
     return "budget" if found.done == RUNNING else "stationary" if found.done == STATIONARY else "rounding"
 
 
-def _check_promises(space: Any, broken: tuple[float, float], eps: float) -> None:
+def _check_promises(space: AnySpace, broken: tuple[float, float], eps: float) -> None:
     allowed = 100 * eps**0.5
     again, mismatch = broken
     kind = type(space).__name__

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import numbers
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,13 @@ from jax.core import Tracer
 
 from quotax.checks import LOOKED_AT, first_words, random_key, whole_number
 from quotax.errors import SharpnessError
+from quotax.trees import AnyArray, AnySpace, Tree
 
 Key = jax.Array | np.ndarray | int | None
 """What random numbers are drawn from; nothing is zero."""
 
 
-def check_radius(call: str, radius: Any) -> float:
+def check_radius(call: str, radius: AnyArray) -> float:
     """The radius as a positive float."""
     try:
         number = float(radius) if not isinstance(radius, bool | str) else math.nan
@@ -31,7 +32,7 @@ def check_radius(call: str, radius: Any) -> float:
     return number
 
 
-def check_start(call: str, start: Any, params: Any) -> Any:
+def check_start(call: str, start: Tree, params: Tree) -> Tree:
     """A perturbation shaped like the parameters, finite and not zero."""
     if jax.tree.structure(start) != jax.tree.structure(params):
         raise SharpnessError(
@@ -54,7 +55,7 @@ check_whole = functools.partial(whole_number, SharpnessError)
 """An integer argument, at least so much."""
 
 
-def check_batch(call: str, batch: Any, microbatch: Any) -> tuple[int | None, Any]:
+def check_batch(call: str, batch: Tree, microbatch: object) -> tuple[int | None, Tree]:
     """The chunk size and the batch as arrays that share their leading axis."""
     if batch is None:
         if microbatch is not None:
@@ -88,7 +89,7 @@ def check_batch(call: str, batch: Any, microbatch: Any) -> tuple[int | None, Any
     return microbatch, jax.tree.unflatten(tree, arrays)
 
 
-def check_loss(call: str, loss: Any, params: Any, batch: Any) -> None:
+def check_loss(call: str, loss: Callable[..., Tree], params: Tree, batch: Tree) -> None:
     """A callable that takes what it will be given and returns one real number."""
     arguments, said = ((params,), "loss(params)") if batch is None else ((params, batch), "loss(params, batch)")
     if not callable(loss):
@@ -130,7 +131,7 @@ def check_loss(call: str, loss: Any, params: Any, batch: Any) -> None:
         )
 
 
-def check_ball(call: str, ball: Any, space: Any, natural: str, scaled: bool) -> str:
+def check_ball(call: str, ball: str | None, space: AnySpace, natural: str, scaled: bool) -> str:
     """The kind of ball: "full", "linear" (horizontal) or "geodesic"; `natural` with a space, unless said otherwise."""
     if ball not in (None, "full", "linear", "geodesic"):
         raise SharpnessError(f"`{call}` needs ball= 'linear', 'geodesic' or 'full', got {ball!r}.")
@@ -151,7 +152,7 @@ def check_ball(call: str, ball: Any, space: Any, natural: str, scaled: bool) -> 
     return kind
 
 
-def takes_points(space: Any) -> bool:
+def takes_points(space: AnySpace) -> bool:
     """Whether it has an `at(params)`; an architecture's `at` takes sizes."""
     try:
         inspect.signature(space.at).bind(None)
@@ -162,7 +163,7 @@ def takes_points(space: Any) -> bool:
     return True
 
 
-def check_point(call: str, space: Any, params: Any, kind: str = "linear") -> Any:
+def check_point(call: str, space: AnySpace, params: Tree, kind: str = "linear") -> Tree:
     """The space's factored point, asked for once."""
     if not takes_points(space):
         raise SharpnessError(
@@ -186,14 +187,14 @@ def check_point(call: str, space: Any, params: Any, kind: str = "linear") -> Any
     return point
 
 
-def check_choice(call: str, name: str, value: Any, allowed: tuple[str, ...]) -> str:
+def check_choice(call: str, name: str, value: str, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
     if value not in allowed:
         raise SharpnessError(f"`{call}` needs {name}= one of {', '.join(map(repr, allowed))}, got {value!r}.")
     return value
 
 
-def check_share(call: str, name: str, value: Any) -> float:
+def check_share(call: str, name: str, value: object) -> float:
     """A positive finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
         raise SharpnessError(f"`{call}` needs {name}= a positive finite number, got {value!r}.")

@@ -7,9 +7,9 @@ quotient does there are programs of their own, of the space and of sizes alone: 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ from quotax.sharpness.problem.vectors import (
     ROWS,
     TOGETHER,
     FlatLayout,
-    Tree,
     Vector,
     dot,
     dots,
@@ -30,6 +29,7 @@ from quotax.sharpness.problem.vectors import (
     stacked,
     zeros,
 )
+from quotax.trees import AnyPoint, Tree
 
 # A geodesic that leaves its domain is followed up to this share of its exit time: there everything is still finite.
 SHORT_OF_EXIT = 1 - 1e-9
@@ -64,7 +64,7 @@ class Space(Protocol):
         ...
 
 
-def euclidean(point: Any) -> bool:
+def euclidean(point: AnyPoint) -> bool:
     """Whether the point's metric is the Euclidean one: by its word, else because it has nothing to raise indices."""
     said = getattr(point, "euclidean", None)
     return not hasattr(point, "sharp") if said is None else bool(said)
@@ -143,7 +143,7 @@ class Plain:
 class Horizontal:
     """The horizontal space of a factored point; whitened where the point knows how."""
 
-    def __init__(self, point: Any, layout: FlatLayout, keep: Callable[[Any], Any]) -> None:
+    def __init__(self, point: AnyPoint, layout: FlatLayout, keep: Callable[[Tree], Tree]) -> None:
         """`keep` says how a program's result is kept: as a vector of the host or of the device."""
         self.whitened = not euclidean(point) and hasattr(point, "unwhiten")
         self.euclidean = self.whitened or euclidean(point)
@@ -151,7 +151,7 @@ class Horizontal:
         raised = not self._flat and not self.whitened
         self._kind, self._layout, self._keep = (self.whitened, raised), layout, keep
         self._point, self._shared, self._rows = point, shared(point), 0
-        self._hosted: dict[tuple[str, int], tuple[Callable[[Any], Any], bool] | None] = {}
+        self._hosted: dict[tuple[str, int], tuple[Callable[[Tree], Tree], bool] | None] = {}
         self._near = self._shared and near(jax.tree.leaves(point))
         self._run = runner(point, quickly=layout.size <= FEW)
 
@@ -167,7 +167,7 @@ class Horizontal:
         filled = joined([x, zeros(-len(x) % rows, x)])
         return joined([self._keep(run(filled[i : i + rows])) for i in range(0, len(filled), rows)])[: len(x)]
 
-    def _together(self, name: str, count: int) -> tuple[int, Callable[[Any], Any]]:
+    def _together(self, name: str, count: int) -> tuple[int, Callable[[Tree], Tree]]:
         """How many rows are mapped at once, and by what: long stacks come a few times in all, and are not compiled."""
         most = TOGETHER // self._layout.size
         rows = min(count, 2 * most)
@@ -176,7 +176,7 @@ class Horizontal:
         self._rows = max(self._rows, min(count, ROWS, most))
         return self._rows, functools.partial(_rows_of, (_MAPS[name], (self._layout, *self._kind)), self._point)
 
-    def _in_numpy(self, name: str, rows: int) -> Callable[[Any], Any] | None:
+    def _in_numpy(self, name: str, rows: int) -> Callable[[Tree], Tree] | None:
         """How so many rows are mapped without a compiler; nothing where that is slower than what it saves."""
         if not self._near or (rows <= ROWS and self._layout.size > FEW):
             return None
@@ -219,7 +219,7 @@ FEW = 2**16
 """Up to this many parameters the maps of a point take no time to run, however they were compiled."""
 
 
-def _program(program: Callable[..., Any], static: Any, point: Any, *arguments: Any) -> Any:
+def _program(program: Callable[..., Tree], static: Tree, point: AnyPoint, *arguments: Tree) -> Tree:
     return program(static, point, *arguments)
 
 
@@ -227,7 +227,7 @@ _of_tree = jax.jit(_program, static_argnums=(0, 1))
 _of_small_tree = jax.jit(_program, static_argnums=(0, 1), compiler_options=QUICK)
 
 
-def _rows(what: tuple[Any, Any], point: Any, stack: jax.Array) -> jax.Array:
+def _rows(what: tuple[Callable[..., Tree], Tree], point: AnyPoint, stack: jax.Array) -> jax.Array:
     program, static = what
     return jax.vmap(lambda row: program(static, point, row))(stack)
 
@@ -236,12 +236,12 @@ _IN_NUMPY = Uncompiled(_rows)
 _rows_of = jax.jit(_rows, static_argnums=0, compiler_options=QUICK)
 
 
-def shared(point: Any) -> bool:
+def shared(point: AnyPoint) -> bool:
     """Whether a point is a pytree of arrays, so that its programs serve all points of its structure."""
     return all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(point))
 
 
-def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
+def runner(point: AnyPoint, *, quickly: bool = False) -> Callable[..., Tree]:
     """How `program(static, point, *arguments)` runs: compiled once for all points of one structure, if they have one.
 
     A point that is not a pytree keeps its arrays in closures: they become constants of programs of its own.
@@ -249,9 +249,9 @@ def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
     if shared(point):
         run = _of_small_tree if quickly else _of_tree
         return lambda program, static, *arguments: run(program, static, point, *arguments)
-    own: dict[Any, Any] = {}
+    own: dict[Hashable, Callable[..., Tree]] = {}
 
-    def compile_once(program: Callable[..., Any], static: Any, *arguments: Any) -> Any:
+    def compile_once(program: Callable[..., Tree], static: Tree, *arguments: Tree) -> Tree:
         if (program, static) not in own:
             own[program, static] = jax.jit(functools.partial(program, static, point))
         return own[program, static](*arguments)
@@ -264,31 +264,31 @@ def runner(point: Any, *, quickly: bool = False) -> Callable[..., Any]:
 Static = tuple[FlatLayout, bool, bool]
 
 
-def _away(static: Static, point: Any, x: jax.Array) -> jax.Array:
+def _away(static: Static, point: AnyPoint, x: jax.Array) -> jax.Array:
     flat, whitened, _ = static
     return flat.flat(point.unwhiten(flat.nested(x))) if whitened else x
 
 
-def _coordinates(static: Static, point: Any, v: jax.Array) -> jax.Array:
+def _coordinates(static: Static, point: AnyPoint, v: jax.Array) -> jax.Array:
     flat, whitened, _ = static
     return flat.flat(point.whiten(flat.nested(v))) if whitened else v
 
 
-def _horizontal(static: Static, point: Any, x: jax.Array) -> jax.Array:
+def _horizontal(static: Static, point: AnyPoint, x: jax.Array) -> jax.Array:
     flat, whitened, _ = static
     if whitened and hasattr(point, "level"):  # the projection in whitened coordinates, in fewer steps
         return flat.flat(point.level(flat.nested(x)))
     return _coordinates(static, point, flat.flat(point.horizontal(flat.nested(_away(static, point, x)))))
 
 
-def _raised(static: Static, point: Any, covector: jax.Array) -> jax.Array:
+def _raised(static: Static, point: AnyPoint, covector: jax.Array) -> jax.Array:
     flat, _, raised = static
     if raised:
         return flat.flat(point.sharp(flat.nested(covector)))
     return jax.vjp(functools.partial(_away, static, point), covector)[1](covector)[0]
 
 
-def _lower(static: Static, point: Any, x: jax.Array) -> jax.Array:
+def _lower(static: Static, point: AnyPoint, x: jax.Array) -> jax.Array:
     flat = static[0]
     half = lambda u: jnp.asarray(point.inner(flat.nested(u), flat.nested(x))).astype(flat.dtype)
     return jax.grad(half)(jnp.zeros_like(x))
@@ -306,14 +306,14 @@ class Curves:
     A point may say up to what length none of them leaves its domain (`reach`): below it nothing is asked for its exit.
     """
 
-    def __init__(self, frame: Horizontal, point: Any, layout: FlatLayout) -> None:
+    def __init__(self, frame: Horizontal, point: AnyPoint, layout: FlatLayout) -> None:
         """Of a point that has `geodesic(v)`."""
         self._run, self._frame = runner(point, quickly=layout.size <= FEW), frame
         self._point, self._layout = point, layout
         self._reach = float(getattr(point, "reach", 0.0))
 
     @functools.cached_property
-    def _static(self) -> Any:
+    def _static(self) -> Tree:
         path = lambda x: self._point.geodesic(self._layout.nested(x))
         like = jax.eval_shape(path, jax.ShapeDtypeStruct((self._layout.size,), self._layout.dtype))
         return (self._layout, *self._frame._kind), bool(getattr(like, "smooth_exit", False))
@@ -321,11 +321,11 @@ class Curves:
     def _within(self, x: Vector) -> bool:
         return dot(x, self._frame.lower(x)) < self._reach**2
 
-    def end(self, x: Vector) -> tuple[Tree, Any]:
+    def end(self, x: Vector) -> tuple[Tree, Tree]:
         """Where the geodesic leads, and what pulls derivatives back from there."""
         return self._run(_ended if self.stop(x) == 1 else _followed, self._static, x)
 
-    def pulled(self, pull: Any, covector: Vector) -> Vector:
+    def pulled(self, pull: Tree, covector: Vector) -> Vector:
         """The derivative by coordinates x of a loss with this derivative by the end."""
         return (_pulled_quickly if self._layout.size <= FEW else _pulled)(self._layout, pull, covector)
 
@@ -338,29 +338,29 @@ class Curves:
         return self._run(_bent, self._static, x, covector)
 
 
-def _path(static: Any, point: Any, x: jax.Array) -> Any:
+def _path(static: Tree, point: AnyPoint, x: jax.Array) -> Tree:
     (flat, whitened, _), _ = static
     if whitened and hasattr(point, "ray"):
         return point.ray(flat.nested(x))
     return point.geodesic(flat.nested(_away(static[0], point, x)))
 
 
-def _stopped(static: Any, point: Any, x: jax.Array) -> jax.Array:
+def _stopped(static: Tree, point: AnyPoint, x: jax.Array) -> jax.Array:
     (flat, *_), smooth = static
     return stop_time(lambda v: jnp.asarray(_path(static, point, v).exit_time).astype(flat.dtype), x, smooth)
 
 
-def _ended(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
+def _ended(static: Tree, point: AnyPoint, x: jax.Array) -> tuple[Tree, Tree]:
     return jax.vjp(lambda x: _path(static, point, x).end, x)
 
 
-def _followed(static: Any, point: Any, x: jax.Array) -> tuple[Tree, Any]:
+def _followed(static: Tree, point: AnyPoint, x: jax.Array) -> tuple[Tree, Tree]:
     # Geodesics that leave their domain are shortened: the image is the part of the ball inside the domain, on which the
     # loss is a continuous function of the velocity. The search never meets a NaN of the geometry.
     return jax.vjp(lambda x: _path(static, point, _stopped(static, point, x) * x).end, x)
 
 
-def _pull(flat: FlatLayout, pull: Any, covector: jax.Array) -> jax.Array:
+def _pull(flat: FlatLayout, pull: Tree, covector: jax.Array) -> jax.Array:
     return pull(flat.nested(covector))[0]
 
 
@@ -368,7 +368,7 @@ _pulled = jax.jit(_pull, static_argnums=0)
 _pulled_quickly = jax.jit(_pull, static_argnums=0, compiler_options=QUICK)
 
 
-def _bent(static: Any, point: Any, x: jax.Array, covector: jax.Array) -> jax.Array:
+def _bent(static: Tree, point: AnyPoint, x: jax.Array, covector: jax.Array) -> jax.Array:
     flat = static[0][0]
     if not hasattr(jax.eval_shape(lambda x: _path(static, point, x), x), "taylor"):
         pulled = lambda y: jax.vjp(lambda y: _path(static, point, y).end, y)[1](flat.nested(covector))[0]
@@ -437,7 +437,7 @@ class Ball:
         return x * (self.radius / size) if size > self.radius else x
 
 
-def broken_promises(ball: Ball, point: Any, layout: FlatLayout, one: Vector, two: Vector) -> tuple[float, float]:
+def broken_promises(ball: Ball, point: AnyPoint, layout: FlatLayout, one: Vector, two: Vector) -> tuple[float, float]:
     """How far the projection is from idempotent, and the metric from matching the ball's own, at a pair of vectors.
 
     The first is `|P h - h| / |h|` for h = P one; the second `|<back(c), h> - c(h)| / (|back(c)| |h|)` for c = two:
@@ -453,5 +453,5 @@ def broken_promises(ball: Ball, point: Any, layout: FlatLayout, one: Vector, two
     return again, abs(inner - dot(two, right)) / (size if size > 0 else 1.0)
 
 
-def _inner(flat: FlatLayout, point: Any, u: jax.Array, v: jax.Array) -> jax.Array:
+def _inner(flat: FlatLayout, point: AnyPoint, u: jax.Array, v: jax.Array) -> jax.Array:
     return jnp.asarray(point.inner(flat.nested(u), flat.nested(v))).astype(flat.dtype)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from quotax.errors import SharpnessError
 from quotax.programs.processes import share_no_programs
+from quotax.trees import Tree
 
 RESTARTS = "restarts"
 """The mesh axis, if it has one of this name, over which searches that run at the same time are spread."""
 
 
-def check_mesh(call: str, mesh: Any, batch: Any, microbatch: int | None) -> Mesh | None:
+def check_mesh(call: str, mesh: object, batch: Tree, microbatch: int | None) -> Mesh | None:
     """A mesh whose devices divide the examples evenly."""
     if mesh is None:
         return None
@@ -41,7 +41,7 @@ def check_mesh(call: str, mesh: Any, batch: Any, microbatch: int | None) -> Mesh
     return mesh
 
 
-def check_whole_somewhere(call: str, params: Any) -> None:
+def check_whole_somewhere(call: str, params: Tree) -> None:
     """Refuse parameters of which each process has a part only."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
         if not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -52,17 +52,17 @@ def check_whole_somewhere(call: str, params: Any) -> None:
             )
 
 
-def replicated(mesh: Mesh | None, tree: Any) -> Any:
+def replicated(mesh: Mesh | None, tree: Tree) -> Tree:
     """The same arrays on every device of the mesh."""
     return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
 
 
-def sharded(mesh: Mesh | None, batch: Any) -> Any:
+def sharded(mesh: Mesh | None, batch: Tree) -> Tree:
     """The batch, its leading axis split over the devices."""
     return batch if mesh is None or batch is None else jax.device_put(batch, _examples(mesh))
 
 
-def constrain_examples(mesh: Mesh | None) -> Callable[[Any], Any]:
+def constrain_examples(mesh: Mesh | None) -> Callable[[Tree], Tree]:
     """Inside a program: every chunk of a batch split over the devices again."""
     return (lambda part: part) if mesh is None else lambda part: jax.lax.with_sharding_constraint(part, _examples(mesh))
 

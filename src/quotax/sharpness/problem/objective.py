@@ -17,17 +17,18 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from quotax.programs.compiling import beside, once
 from quotax.sharpness.problem.devices import RESTARTS, constrain_examples
-from quotax.sharpness.problem.vectors import Tree, layout
+from quotax.sharpness.problem.vectors import layout
+from quotax.trees import Tree
 
-Loss = Callable[..., Any]
+Loss = Callable[..., Tree]
 
 
 def mean_over_chunks(
-    function: Callable[[Any], Any],
-    batch: Any,
+    function: Callable[[Tree], Tree],
+    batch: Tree,
     microbatch: int | None,
-    place: Callable[[Any], Any] = lambda part: part,
-) -> Any:
+    place: Callable[[Tree], Tree] = lambda part: part,
+) -> Tree:
     """`function(batch)` for a function that is a mean over examples, at the memory of one chunk.
 
     With N = q c + s examples in chunks of c, the mean is `(c sum_i f(chunk_i) + s f(rest)) / N`: the remainder is
@@ -39,7 +40,7 @@ def mean_over_chunks(
         return function(batch)
     whole, rest = divmod(count, microbatch)
 
-    def weighted(start: Any, size: int) -> Any:
+    def weighted(start: Tree, size: int) -> Tree:
         part = place(jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), batch))
         return jax.tree.map(lambda leaf: (size / count) * leaf, function(part))
 
@@ -74,14 +75,14 @@ class Objective:
         self._mesh = mesh
         self.side_by_side = compiled(self._side_by_side)
 
-    def _mean(self, function: Callable[..., Any], params: Tree, batch: Any) -> Any:
+    def _mean(self, function: Callable[..., Tree], params: Tree, batch: Tree) -> Tree:
         loss = self._loss()
         if batch is None:
             return function(loss, params)
         one = lambda part: function(lambda p: loss(p, part), params)
         return mean_over_chunks(one, batch, self._microbatch, self._place)
 
-    def _value(self, params: Tree, batch: Any, delta: jax.Array) -> jax.Array:
+    def _value(self, params: Tree, batch: Tree, delta: jax.Array) -> jax.Array:
         flat = layout(params)
         moved = jax.tree.map(jnp.add, params, flat.nested(delta))
         return jnp.asarray(self._mean(lambda loss, p: loss(p), moved, batch)).astype(flat.dtype)
@@ -97,25 +98,25 @@ class Objective:
         value, gradient = self._mean(lambda loss, p: jax.value_and_grad(loss)(p), moved, batch)
         return jnp.asarray(value).astype(flat.dtype), flat.flat(gradient)
 
-    def _side_by_side(self, params: Tree, batch: Any, stack: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _side_by_side(self, params: Tree, batch: Tree, stack: jax.Array) -> tuple[jax.Array, jax.Array]:
         """At the rows of a stack, each on devices of its own."""
         assert self._mesh is not None
         rows = lax.with_sharding_constraint(stack, NamedSharding(self._mesh, PartitionSpec(RESTARTS)))
         return jax.vmap(self._value_and_gradient, (None, None, 0))(params, batch, rows)
 
     def _along(
-        self, params: Tree, batch: Any, x: jax.Array, g: jax.Array, step: jax.Array, scale: jax.Array
+        self, params: Tree, batch: Tree, x: jax.Array, g: jax.Array, step: jax.Array, scale: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """At `scale (x + step g)`, which is written out nowhere but inside the loss."""
         return self._value_and_gradient(params, batch, scale * (x + step * g))
 
-    def _hessian_vector(self, params: Tree, batch: Any, v: jax.Array) -> jax.Array:
+    def _hessian_vector(self, params: Tree, batch: Tree, v: jax.Array) -> jax.Array:
         """The product of the Hessian with a vector; the gradient itself is not computed."""
         flat = layout(params)
         gradient = lambda p: self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], p, batch)
         return flat.flat(jax.jvp(gradient, (params,), (flat.nested(v),))[1])
 
-    def _slope(self, _: None, params: Tree, batch: Any) -> jax.Array:
+    def _slope(self, _: None, params: Tree, batch: Tree) -> jax.Array:
         """The gradient where the parameters are: asked for once."""
         return layout(params).flat(self._mean(lambda loss, p: jax.value_and_grad(loss)(p)[1], params, batch))
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from quotax.errors import SharpnessError
-from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout
+from quotax.kernel.polynomials import Key
+from quotax.sharpness.problem.vectors import FlatLayout, Vector, dot, layout
+from quotax.trees import Tree
 
-Moving = Any
+Moving: TypeAlias = Tree
 """A tree like the parameters of zeros and ones, the names of the arrays that move, or a predicate on names."""
 
 
@@ -24,7 +26,7 @@ def names(params: Tree) -> list[str]:
     ['block/W', 'block/b', 'head']
     """
 
-    def word(key: Any) -> str:
+    def word(key: Key) -> str:
         for attribute in ("key", "name", "idx"):
             if hasattr(key, attribute):
                 return str(getattr(key, attribute))

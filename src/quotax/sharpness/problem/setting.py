@@ -31,7 +31,8 @@ from quotax.sharpness.problem.ball import FEW, Ball, Curves, Frame, Horizontal, 
 from quotax.sharpness.problem.devices import check_mesh, check_whole_somewhere, replicated, restart_devices, sharded
 from quotax.sharpness.problem.objective import Loss, Objective, objective
 from quotax.sharpness.problem.scaling import Moving, length_of, scale_of
-from quotax.sharpness.problem.vectors import FlatLayout, Tree, Vector, dot, layout, stacked
+from quotax.sharpness.problem.vectors import FlatLayout, Vector, dot, layout, stacked
+from quotax.trees import AnyPoint, Tree
 
 NEARBY = 0.1
 """Scale of the random element that a loss is tried at: near the identity, where rounding is not amplified much."""
@@ -74,7 +75,7 @@ class Measurement:
     adaptive: bool = False
     mask: Moving = None
     per_layer: bool = False
-    batch: Any = None
+    batch: Tree = None
     microbatch: int | None = None
     mesh: Mesh | None = None
     key: Key = None
@@ -86,7 +87,7 @@ class Measurement:
         """The key, as numbers that seed a generator."""
         return random_bits(self.call, self.key)
 
-    def at(self, params: Any) -> Setting:
+    def at(self, params: Tree) -> Setting:
         """Everything checked, before anything is compiled."""
         call = self.call
         params = finite_params(call, params)
@@ -124,21 +125,21 @@ class Setting:
     """A request at parameters, with the ball it is to be measured in."""
 
     request: Measurement
-    params: Any
+    params: Tree
     kind: str
-    point: Any
+    point: AnyPoint
     scale: np.ndarray | None
     layout: FlatLayout
     length: Callable[[Tree, Tree], float] | None
     steady: bool | None = None
     unsteady: str = ""
     """Whether the same key draws the same vectors at every representative; and why not."""
-    footing: Any = None
-    ground: Any = None
-    origin: Any = None
+    footing: Tree = None
+    ground: Tree = None
+    origin: Tree = None
     """What rounding leaves of the parameters; if another representative was chosen, the way to it, from where."""
     elsewhere: float | None = None
-    known: Any = None
+    known: Tree = None
     """By how much the loss differs there; and the verdict on the ball, once it is known."""
 
     @property
@@ -147,12 +148,12 @@ class Setting:
         return self.request.call
 
     @property
-    def space(self) -> Any:
+    def space(self) -> Tree:
         """The quotient, if there is one."""
         return self.request.space
 
     @property
-    def given(self) -> Any:
+    def given(self) -> Tree:
         """The parameters as they were given."""
         return self.params if self.ground is None else self.origin
 
@@ -271,11 +272,11 @@ class Problem:
         """The centre of the ball."""
         return self._origin
 
-    def kept(self, v: Any) -> Vector:
+    def kept(self, v: Tree) -> Vector:
         """A vector where the algebra on vectors is done."""
         return np.asarray(v, self.layout.dtype) if self._host else jnp.asarray(v, self.layout.dtype)
 
-    def normal(self, seed: Any, count: int | None = None) -> Vector:
+    def normal(self, seed: Tree, count: int | None = None) -> Vector:
         """Standard normal vectors, the same in every dtype and on every machine; one, or a stack of them."""
         shape = (self.layout.size,) if count is None else (count, self.layout.size)
         return self.kept(np.random.default_rng(seed).standard_normal(shape))
@@ -381,7 +382,7 @@ class Problem:
     def _products(self, stack: Vector) -> Iterator[Vector]:
         """With the rows of a stack; of few parameters the next is under way before one is waited for."""
         ahead = 2 if self.layout.size <= FEW else 0
-        under_way: deque[Any] = deque()
+        under_way: deque[Tree] = deque()
         for v in stack:
             under_way.append(self._objective.hessian_vector(self._params, self._batch, v))
             if len(under_way) > ahead:
@@ -389,7 +390,7 @@ class Problem:
         yield from map(self.kept, under_way)
 
     @functools.cached_property
-    def _bent(self) -> Callable[[Vector], Any] | None:
+    def _bent(self) -> Callable[[Vector], Vector] | None:
         """What the curves add to the second derivative; nothing where they bend along orbits, as the loss does not."""
         if self._curves is None:
             return None
@@ -400,7 +401,7 @@ class Problem:
         return functools.partial(self._curves.bent, covector=slope)
 
 
-def oriented(point: Any) -> tuple[Any, bool | None, str]:
+def oriented(point: AnyPoint) -> tuple[AnyPoint, bool | None, str]:
     """The point with coordinates that follow the group, if it has such: a random vector is then the same on an orbit.
 
     Searches start from random vectors too, and so end at the same value where a search is all that is known.

@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Tree = Any
-"""A pytree of floating-point arrays."""
+from quotax.trees import AnyArray, Tree
 
-Vector = Any
+Vector: TypeAlias = AnyArray
 """A flat vector, or a stack of them: a NumPy array or a JAX array."""
 
 SPARING = 2**25
@@ -30,11 +29,11 @@ SPARING = 2**25
 class FlatLayout:
     """How a tree lies in a flat vector of `dtype`, the widest of its leaves and at least float32."""
 
-    tree: Any
+    tree: Tree
     shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[Any, ...]
+    dtypes: tuple[np.dtype, ...]
     ends: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype
 
     @property
     def size(self) -> int:
@@ -152,10 +151,10 @@ def put(stack: Vector, row: int, v: Vector) -> Vector:
     return _put(stack, row, v)
 
 
-def copied(tree: Any) -> Any:
+def copied(tree: Tree) -> Tree:
     """The same arrays once more, and single numbers as Python's: of a state that the caller keeps."""
 
-    def copy(leaf: Any) -> Any:
+    def copy(leaf: Tree) -> Tree:
         if np.ndim(leaf) == 0:
             return leaf.item() if hasattr(leaf, "item") else leaf
         return jnp.array(leaf, copy=True) if isinstance(leaf, jax.Array) else np.array(leaf)

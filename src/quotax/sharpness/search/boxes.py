@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from quotax.sharpness.problem.vectors import Vector, dot
 from quotax.sharpness.search.climbing import ROUNDING, RUNNING, STATIONARY
 from quotax.sharpness.search.places import Look, Visited
+from quotax.trees import AnyArray
 
 # A step longer than this many times radius / |g| is the linear model's maximiser, to the precision of float32.
 FULL = 1e12
@@ -116,8 +117,8 @@ def _certify(look: Look, boxes: Boxes, lane: Lane, tolerance: float) -> None:
         lane.done = STATIONARY
 
 
-def _where(condition: Any, one: Vector, other: Vector) -> Vector:
-    xp: Any = np if isinstance(other, np.ndarray) else jax.numpy
+def _where(condition: AnyArray, one: Vector, other: Vector) -> Vector:
+    xp: ModuleType = np if isinstance(other, np.ndarray) else jax.numpy
     return xp.where(condition, one, other)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -147,7 +147,7 @@ def lanczos(
 
     def other(i: int) -> Vector:
         # Nonlinear in i and entrywise: another direction each time, without another draw.
-        xp: Any = np if isinstance(noise, np.ndarray) else jax.numpy
+        xp: ModuleType = np if isinstance(noise, np.ndarray) else jax.numpy
         return ball.unit(ball.horizontal(xp.sin((i + 1.0) * noise)))[0]
 
     candidate = start

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ from quotax.sharpness.search.hessian_memory import HessianMemory, lanczos
 from quotax.sharpness.search.one import Ascent
 from quotax.sharpness.search.places import Centre, Look, Visited
 from quotax.sharpness.search.watching import Interrupts
+from quotax.trees import Tree
 
 
 @jax.tree_util.register_dataclass
@@ -105,7 +106,7 @@ class Job(NamedTuple):
 
 
 def maximise(
-    job: Job, report: Callable[[Search], Any], given: Search | None = None, *, mine: bool = False
+    job: Job, report: Callable[[Search], object], given: Search | None = None, *, mine: bool = False
 ) -> tuple[Search, bool]:
     """The search after its budget is spent or its certificate found, and whether it was interrupted before that.
 
@@ -280,7 +281,7 @@ def at_radius(search: Search, radius: float) -> Search:
     return replace(gradients, pool=None, climbs=None, ascent=None, lanes=None)
 
 
-def check_state(call: str, state: Any, radius: float, size: int) -> None:
+def check_state(call: str, state: Tree, radius: float, size: int) -> None:
     """A state that belongs to this measurement, as far as can be seen."""
     if state is None:
         return

@@ -5,23 +5,23 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from types import FrameType, TracebackType
 
 import jax
 
 from quotax.presenting.telling import Teller
+from quotax.trees import Tree
 
 
 class Watch:
     """Called with each state of a search, which it tells: with several processes the first of them does."""
 
-    def __init__(self, call: str, budget: int, progress: Callable[[str], Any] | None) -> None:
+    def __init__(self, call: str, budget: int, progress: Callable[[str], object] | None) -> None:
         """The clock starts."""
         self.call, self.budget = call, budget
         self._teller = Teller(progress, loud=jax.process_index() == 0)
 
-    def __call__(self, search: Any) -> None:
+    def __call__(self, search: Tree) -> None:
         """Say where the search is."""
         spent = lambda: f"{search.spent} of {self.budget} gradients"
         self._teller(lambda seconds: f"{self.call}: {search.best:.6g} after {spent()}, {seconds:.1f} s")
@@ -50,7 +50,7 @@ class Interrupts:
         """Leave the listening to Python again."""
         self._stop()
 
-    def _ask(self, number: int, frame: Any) -> None:
+    def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
         self._stop()
 

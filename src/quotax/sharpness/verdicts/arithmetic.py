@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from quotax.sharpness.problem.devices import replicated
 from quotax.sharpness.problem.setting import Setting, oriented
 from quotax.sharpness.problem.vectors import layout
 from quotax.sharpness.verdicts.invariance import Verdict, verdict
+from quotax.trees import Tree
 
 KEPT = 1e-3
 """Values that agree to this share at all representatives are called the same."""
@@ -179,7 +179,7 @@ def _advice(dtype: str) -> str:
     return f" Switch on {FLOAT64}, before the parameters are moved there, or {balanced}."
 
 
-def _at(setting: Setting, ground: Any) -> Setting | None:
+def _at(setting: Setting, ground: Tree) -> Setting | None:
     """The setting at another representative; nothing where the parameters are a tree of another kind."""
     params = ground.point.params
     if jax.tree.structure(params) != jax.tree.structure(setting.params):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,6 +12,7 @@ from quotax.errors import SharpnessError
 from quotax.sharpness.linalg.trust_region import maximise_quadratic
 from quotax.sharpness.problem.setting import Setting
 from quotax.sharpness.problem.vectors import combine, stacked
+from quotax.trees import Tree
 
 LARGEST = 1024
 """Parameters up to which the Hessian is formed."""
@@ -73,7 +74,7 @@ def _constant_hessian(setting: Setting) -> bool:
     flat, request = setting.layout, setting.request
     arguments = () if request.batch is None else (request.batch,)
 
-    def product(x: jax.Array, v: jax.Array) -> Any:
+    def product(x: jax.Array, v: jax.Array) -> Tree:
         gradient = jax.grad(lambda x: request.loss(flat.nested(x), *arguments))
         return jax.jvp(gradient, (x,), (v,))[1]
 

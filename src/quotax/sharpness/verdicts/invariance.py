@@ -141,7 +141,7 @@ def _bend(setting: Setting) -> float | None:
     return worst
 
 
-def _lengths_kept(setting: Setting, length: Callable[[Tree, Tree], Any]) -> Verdict:
+def _lengths_kept(setting: Setting, length: Callable[[Tree, Tree], float]) -> Verdict:
     steps = _random_steps(setting)
     if steps is None:
         return Verdict(None, "the space has no group elements to compare lengths with")

@@ -11,6 +11,7 @@ from quotax.presenting import Result
 from quotax.presenting.drawing import counted, drawn, says
 from quotax.sharpness.verdicts.along_orbit import Spread
 from quotax.sharpness.verdicts.arithmetic import Arithmetic
+from quotax.trees import Tree
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +49,7 @@ class Sharpness(Result):
     """
 
     value: float
-    perturbation: Any = field(repr=False)
+    perturbation: Tree = field(repr=False)
     evaluations: int
     history: np.ndarray = field(repr=False)
     status: str
@@ -58,7 +59,7 @@ class Sharpness(Result):
     nonfinite: int = 0
     gap: float = float("nan")
     gap_kind: str = ""
-    state: Any = field(default=None, repr=False, compare=False)
+    state: Tree = field(default=None, repr=False, compare=False)
     invariant: bool | None = None
     reason: str = ""
     arithmetic: Arithmetic | None = None

@@ -15,11 +15,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy as sp
+from jax.typing import DTypeLike
 
 from quotax.errors import SymmetryError
 from quotax.kernel.elements import Element, Kind
@@ -27,6 +29,7 @@ from quotax.kernel.sizes import Size
 from quotax.programs.draws import normal
 from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.membership import no_entry, no_matrix
+from quotax.trees import AnyArray
 
 Layout = Literal["matrix", "diagonal", "vector", "scalar"]
 Freedom = Literal["orthogonal", "rotation", "permutation", "sign", "shift"]
@@ -168,7 +171,7 @@ class Group:
         """The dimension of the algebra."""
         return math.prod(self.coordinate_shape(sizes)) if self.continuous else 0
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """The dimension of one copy on an axis of length `n`, a number or a symbol."""
         return 1 if self.layout == "scalar" else n
 
@@ -176,14 +179,14 @@ class Group:
         """The dimension of the self-adjoint elements of the algebra."""
         return 0 if self.layout == "matrix" else self.dimension(sizes)
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """The algebra element with these coordinates; what comes in NumPy, batches too, stays there.
 
         The elements of single coordinates are orthogonal to one another.
         """
         return coordinates
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """The transpose of `algebra`: how an array pairs with the element of every coordinate.
 
         One of whole numbers pairs with those of `basis`.
@@ -224,13 +227,15 @@ class Group:
         """The product `g k`."""
         return g @ k if self.layout == "matrix" else g * k
 
-    def identity(self, sizes: Mapping[str, int], dtype: Any = None) -> jax.Array:
+    def identity(self, sizes: Mapping[str, int], dtype: DTypeLike | None = None) -> jax.Array:
         """The neutral element."""
         if self.layout == "matrix":
             return jnp.broadcast_to(jnp.eye(self.shape(sizes)[-1], dtype=dtype), self.shape(sizes))
         return jnp.ones(self.shape(sizes), dtype)
 
-    def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
+    def random(
+        self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: DTypeLike | None = None
+    ) -> jax.Array:
         """A random element: the exponential of normal coordinates times `scale`."""
         dtype = jnp.result_type(float if dtype is None else dtype)
         coordinates = scale * normal(key, self.coordinate_shape(sizes), dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from quotax.symmetry.groups.exact import fractions, stacked
 from quotax.symmetry.groups.membership import largest, no_entry, no_matrix
 from quotax.symmetry.groups.orthogonal import O
 from quotax.symmetry.groups.paired_indices import Pairs, check_pairs, places
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ComplexScaling(Group):
         """The first and the second index of every pair, on an axis of `n`."""
         return places(self.pairs, n)
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """Blocks `[[a, -b], [b, a]]` at the places of the pairs."""
         pairs = coordinates.shape[-2]
         first, second = self.places(2 * pairs)
@@ -86,7 +86,7 @@ class ComplexScaling(Group):
         sign[first, second] = -1
         return matrices.spread(coordinates.reshape(*coordinates.shape[:-2], 2 * pairs), place, sign)
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """For every pair, what multiplies `a` and `b`."""
         first, second = self.places(array.shape[-1])
         modulus = array[..., first, first] + array[..., second, second]
@@ -160,7 +160,7 @@ class PairRotation(ComplexScaling):
         """None."""
         return 0
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """An angle for every pair."""
         return n / 2
 
@@ -168,11 +168,11 @@ class PairRotation(ComplexScaling):
         """An angle per pair."""
         return super().coordinate_shape(sizes)[:-1]
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """Blocks `[[0, -b], [b, 0]]` at the places of the pairs."""
         xp = jnp if isinstance(coordinates, jax.Array) else np
         return super().algebra(xp.stack([0 * coordinates, coordinates], -1), sizes)
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """For every pair, what multiplies its angle."""
         return super().pairing(array)[..., 1]

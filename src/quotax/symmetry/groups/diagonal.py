@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import SignFlip
@@ -63,7 +63,9 @@ class Diagonal(PositiveDiagonal):
         """Zero."""
         return no_entry(g, g == 0, "numbers other than zero", "a factor of zero cannot be undone")
 
-    def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
+    def random(
+        self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: DTypeLike | None = None
+    ) -> jax.Array:
         """Random factors with random signs."""
         key, signs = jax.random.split(key)
         g = super().random(key, sizes, scale, dtype)

@@ -6,16 +6,17 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
+from jax.typing import DTypeLike
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, objects, stacked
 from quotax.symmetry.groups.membership import no_entry, no_matrix
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class _Discrete(Group):
     orthogonal = True
     free = False
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """There are no directions."""
         return 0
 
@@ -34,7 +35,7 @@ class _Discrete(Group):
         """A discrete group has no algebra."""
         return (0,)
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """Zero."""
         return jnp.zeros(self.shape(sizes), coordinates.dtype)
 
@@ -63,7 +64,9 @@ class Permutation(_Discrete):
         """Three: the first at which an element is not its own inverse."""
         return 3
 
-    def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
+    def random(
+        self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: DTypeLike | None = None
+    ) -> jax.Array:
         """A uniformly random permutation for every copy."""
         n = self.shape(sizes)[-1]
         eye = jnp.eye(n, dtype=jnp.result_type(float if dtype is None else dtype))
@@ -121,7 +124,9 @@ class SignFlip(_Discrete):
         """Every sign is its own inverse."""
         return g
 
-    def random(self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: Any = None) -> jax.Array:
+    def random(
+        self, key: jax.Array, sizes: Mapping[str, int], scale: float = 1.0, dtype: DTypeLike | None = None
+    ) -> jax.Array:
         """Independent fair signs."""
         return jax.random.rademacher(key, self.shape(sizes), jnp.result_type(float if dtype is None else dtype))
 

@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 
 from quotax.symmetry.groups.base import Group
+from quotax.trees import AnyArray
 
 
 def stacked(blocks: list[np.ndarray], group: Group, sizes: Mapping[str, int]) -> np.ndarray:
@@ -18,7 +19,7 @@ def stacked(blocks: list[np.ndarray], group: Group, sizes: Mapping[str, int]) ->
     return np.stack(blocks).reshape(*(sizes[axis] for axis in group.each_axes), *blocks[0].shape)
 
 
-def fractions(values: Any) -> np.ndarray:
+def fractions(values: AnyArray) -> np.ndarray:
     """Whole numbers and fractions as an array of `Fraction`."""
     return np.vectorize(Fraction, otypes=[object])(np.asarray(values))
 
@@ -32,7 +33,7 @@ def named(group: Group, sizes: Mapping[str, int], **assumptions: bool) -> np.nda
     return array
 
 
-def objects(value: Any) -> np.ndarray:
+def objects(value: AnyArray) -> np.ndarray:
     """A zero- or higher-dimensional object array, whatever NumPy made of a scalar."""
     array = np.empty(np.shape(value), dtype=object)
     array[...] = value

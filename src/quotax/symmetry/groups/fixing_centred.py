@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -12,6 +11,7 @@ import sympy as sp
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, objects, stacked
 from quotax.symmetry.groups.membership import largest, no_matrix
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class FixingCentred(Group):
 
     # --- algebra: matrices whose columns are all the same
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """`w 1^T`."""
         return coordinates[..., None] * np.ones(coordinates.shape[-1], coordinates.dtype)
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """The sums of the rows."""
         return array.sum(-1)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy as sp
 
 from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.discrete import Permutation
 from quotax.symmetry.groups.exact import cayley, from_sympy, rationals, skew, stacked, symbols
 from quotax.symmetry.groups.membership import no_matrix, skewed
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,16 @@ class OFixingOnes(Group):
 
     # --- algebra: skew matrices whose rows sum to zero
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """A rotation for every pair of directions across the vector of ones."""
         return (n - 1) * (n - 2) / 2
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """`F S F^T`, with these entries above the diagonal of the skew matrix `S`."""
         frame = self.moved(self.shape(sizes)[-1]).astype(coordinates.dtype)
         return frame @ matrices.skew(coordinates, frame.shape[-1]) @ frame.T
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """The entries of `F^T A F` above the diagonal less those below it."""
         if np.issubdtype(array.dtype, np.integer):  # columns e_i - e_n are as good as F, and exact
             part = array[..., :-1, :-1] - array[..., :-1, -1:] - array[..., -1:, :-1] + array[..., -1:, -1:]

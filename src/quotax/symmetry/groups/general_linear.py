@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import cofactor_inverse, fractions, named, stacked
@@ -34,7 +34,7 @@ class GL(Group):
         """The orthogonal matrices, and theirs."""
         return (self.compact, *self.compact.subgroups)
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """Every entry."""
         return n**2
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import expm
 
+from quotax.trees import AnyArray
 
-def spread(coordinates: Any, place: np.ndarray, sign: np.ndarray) -> Any:
+
+def spread(coordinates: AnyArray, place: np.ndarray, sign: np.ndarray) -> AnyArray:
     """The matrix of coordinates at given places with given signs: a gather, which JAX can transpose."""
     if not coordinates.shape[-1]:
         return jnp.zeros((*coordinates.shape[:-1], *place.shape), coordinates.dtype)
     return coordinates[..., place] * np.asarray(sign, coordinates.dtype)
 
 
-def skew(coordinates: Any, n: int) -> Any:
+def skew(coordinates: AnyArray, n: int) -> AnyArray:
     """The skew matrix with these entries above its diagonal."""
     place, sign = np.zeros((n, n), int), np.zeros((n, n), int)
     rows, columns = np.triu_indices(n, 1)
@@ -29,7 +30,7 @@ def skew(coordinates: Any, n: int) -> Any:
     return spread(coordinates, place, sign)
 
 
-def above(array: Any) -> Any:
+def above(array: AnyArray) -> AnyArray:
     """The transpose of `skew`: the entries above the diagonal less those below it."""
     rows, columns = np.triu_indices(array.shape[-1], 1)
     return array[..., rows, columns] - array[..., columns, rows]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy as sp
 
 from quotax.symmetry.groups import matrices
 from quotax.symmetry.groups.base import Group
@@ -17,6 +17,7 @@ from quotax.symmetry.groups.discrete import Permutation
 from quotax.symmetry.groups.exact import cayley, from_sympy, rationals, skew, stacked, symbols
 from quotax.symmetry.groups.fixing_ones import OFixingOnes
 from quotax.symmetry.groups.membership import no_matrix, skewed
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
         """Those that fix the vector of ones, and the permutations."""
         return OFixingOnes(self.axis, self.each), Permutation(self.axis, self.each)
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """A rotation for every pair of indices."""
         return n * (n - 1) / 2
 
@@ -45,11 +46,11 @@ class O(Group):  # noqa: E742 - the orthogonal group has no other name
         """Spheres over one another: `O(n)` turns a unit vector to any place, and `O(n-1)` what is across it."""
         return self.copies(sizes) * matrices.log_volume(self.shape(sizes)[-1])
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """The skew matrix with these entries above its diagonal."""
         return matrices.skew(coordinates, self.shape(sizes)[-1])
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """The entries above the diagonal less those below it."""
         return matrices.above(array)
 

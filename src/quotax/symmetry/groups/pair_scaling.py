@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy as sp
 
 from quotax.kernel.elements import Element
 from quotax.kernel.sizes import Size
@@ -17,6 +17,7 @@ from quotax.symmetry.groups.diagonal import PositiveDiagonal
 from quotax.symmetry.groups.exact import named, objects
 from quotax.symmetry.groups.membership import no_entry
 from quotax.symmetry.groups.paired_indices import Pairs, check_pairs, places
+from quotax.trees import AnyArray
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class PairScaling(Group):
         """Which indices are pairs is part of it."""
         return Element(self.kind, each, axis, self.pairs)
 
-    def formula(self, n: Any) -> Any:
+    def formula(self, n: sp.Expr) -> sp.Expr:
         """A factor for every pair."""
         return n / 2
 
@@ -59,7 +60,7 @@ class PairScaling(Group):
         """The first and the second index of every pair, on an axis of `n`."""
         return places(self.pairs, n)
 
-    def algebra(self, coordinates: Any, sizes: Mapping[str, int]) -> Any:
+    def algebra(self, coordinates: AnyArray, sizes: Mapping[str, int]) -> AnyArray:
         """The same number at both indices of a pair."""
         pairs = coordinates.shape[-1]
         pair_of = np.empty(2 * pairs, int)
@@ -67,7 +68,7 @@ class PairScaling(Group):
             pair_of[index] = np.arange(pairs)
         return coordinates[..., pair_of]
 
-    def pairing(self, array: Any) -> Any:
+    def pairing(self, array: AnyArray) -> AnyArray:
         """The sum over each pair."""
         first, second = self.places(array.shape[-1])
         return array[..., first] + array[..., second]

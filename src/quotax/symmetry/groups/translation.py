@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from quotax.symmetry.groups.base import Group
 from quotax.symmetry.groups.exact import fractions, named, objects
@@ -37,7 +37,7 @@ class Translation(Group):
         """The sum."""
         return g + k
 
-    def identity(self, sizes: Mapping[str, int], dtype: Any = None) -> jax.Array:
+    def identity(self, sizes: Mapping[str, int], dtype: DTypeLike | None = None) -> jax.Array:
         """Zero."""
         return jnp.zeros(self.shape(sizes), dtype)
 

@@ -5,10 +5,10 @@ $P$ is a smooth function of $A$ where the rank of $A$ is constant, and jumps whe
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import sympy as sp
+
+from quotax.trees import AnyArray
 
 
 def exact_projector(stack: np.ndarray) -> np.ndarray:
@@ -35,6 +35,6 @@ def float_projector(stack: np.ndarray) -> np.ndarray:
     return np.swapaxes(right, -1, -2) @ ((1 - seen)[..., None] * right)
 
 
-def tolerance(stack: Any) -> float:
+def tolerance(stack: AnyArray) -> float:
     """Singular values below this fraction of the largest are zero."""
     return 10 * max(stack.shape[-2:]) * float(np.finfo(stack.dtype).eps)

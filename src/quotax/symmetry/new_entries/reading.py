@@ -15,6 +15,7 @@ import sympy as sp
 from quotax.interpret.constants import simplest_rational
 from quotax.symmetry.new_entries.general_entries import Entry, maps_of, variable
 from quotax.symmetry.new_entries.onto_kernels import exact_projector, float_projector
+from quotax.trees import AnyArray, Tree
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ _LARGE = 2**12
 """Arrays of more numbers in all are worth the time to look for a matrix product."""
 
 
-def read(entry: Entry, environment: Mapping[str, Any], sizes: Mapping[str, int], arrays: Arrays, like: Any) -> Any:
+def read(
+    entry: Entry, environment: Mapping[str, AnyArray], sizes: Mapping[str, int], arrays: Arrays, like: Tree
+) -> AnyArray:
     """The array of all values of `entry`, axes in the order of its indices; `like` is the parameter that moves.
 
     `environment` holds the parameters (fused axes taken apart), the group element `g` and `inv(g)`, or `xi`.
@@ -87,14 +90,14 @@ _Labelled = tuple[Any, tuple[sp.Symbol, ...]]
 
 class _Reader:
     def __init__(
-        self, environment: Mapping[str, Any], lengths: Mapping[sp.Symbol, int], arrays: Arrays, like: Any
+        self, environment: Mapping[str, AnyArray], lengths: Mapping[sp.Symbol, int], arrays: Arrays, like: Tree
     ) -> None:
         self.environment, self.lengths, self.arrays, self.like = environment, lengths, arrays, like
 
-    def ones(self, symbol: sp.Symbol) -> Any:
+    def ones(self, symbol: sp.Symbol) -> AnyArray:
         return self.arrays.einsum("ab->a", self.eye(symbol))
 
-    def eye(self, symbol: sp.Symbol) -> Any:
+    def eye(self, symbol: sp.Symbol) -> AnyArray:
         return self.arrays.eye(self.lengths[symbol], self.like)
 
     def visit(self, expression: sp.Expr) -> _Labelled:
@@ -121,7 +124,7 @@ class _Reader:
         value, labels = self.visit(expression.args[0])
         return arrays.functions[expression.func](value), labels
 
-    def projector(self, name: str) -> Any:
+    def projector(self, name: str) -> AnyArray:
         """The projector of this name, the axes of copies first."""
         maps = []
         for own in maps_of(name):

@@ -256,7 +256,7 @@ def _entry_power(eqn: Eqn, poly: Poly, exponent: Fraction) -> Poly:
         signed = all(algebra.atoms[a].sign in ("positive", "nonnegative", "boolean") for a, _, _ in term)
         fine = whole or (coefficient > 0 and (signed or _one_entry(term)))
         if not algebra.bound_in(term) and fine:
-            number = {(): coefficient**exact} if whole else algebra.root(coefficient, exponent)
+            number = algebra.root(coefficient, exponent)
             return algebra.multiply(number, algebra.normal(1, [Factor(a, at, p * exact) for a, at, p in term]))
     made = named_sum(algebra, poly)
     ((_, coefficient),) = made.items()
@@ -328,7 +328,7 @@ def rounded(eqn: Eqn, args: list[Value]) -> list[Value]:
     return list(args)
 
 
-def _is_truth(eqn: Eqn, value: Any) -> bool:
+def _is_truth(eqn: Eqn, value: Value) -> bool:
     """Whether every entry is known to be 0 or 1."""
     if not isinstance(value, Tensor) or set(value.poly.values()) != {1} or len(value.poly) != 1:
         return False
@@ -337,7 +337,7 @@ def _is_truth(eqn: Eqn, value: Any) -> bool:
     return truths and sign_of(eqn.algebra, value.poly) != "real"
 
 
-def _fits(eqn: Eqn, value: Any, dtype: Any) -> bool:
+def _fits(eqn: Eqn, value: Value, dtype: np.dtype) -> bool:
     """Whether positions are known to fit; those of ordinary length do in 32 bits, which is said."""
     if not isinstance(value, Tensor):
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -128,7 +127,7 @@ def _one_hot(eqn: Eqn, poly: Poly, ramp: Poly) -> Poly | None:
     return None
 
 
-def _counts(what: Any) -> bool:
+def _counts(what: object) -> bool:
     """Whether an array is 0, 1, 2, ...: of an axis with a number for its size it is a constant."""
     if isinstance(what, kinds.Constant) and what.array.ndim == 1:
         return bool((what.array == np.arange(len(what.array))).all())
@@ -162,7 +161,7 @@ def select(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [replace(out, assumed=assumed, guards=guards)]
 
 
-def _infinite_value(eqn: Eqn, given: Any, poly: Poly) -> float | None:
+def _infinite_value(eqn: Eqn, given: Value, poly: Poly) -> float | None:
     if isinstance(given, Known):
         found = one_number(eqn, given)
         return float(found) if found is not None and not np.isfinite(found) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import jax
 import numpy as np
@@ -53,7 +52,7 @@ def operands(eqn: Eqn, args: Sequence[Value]) -> list[Tensor]:
     return out
 
 
-def one_number(eqn: Eqn, arg: Value) -> Any:
+def one_number(eqn: Eqn, arg: Value) -> float | np.generic | None:
     """The number that all entries of an operand are, as NumPy has it; None when there is none."""
     if isinstance(arg, Known):
         array = np.asarray(arg.array)
@@ -103,7 +102,7 @@ def scalar_function(eqn: Eqn, args: Sequence[Value]) -> tuple[Function, list[int
     return Function(value, symbols, eqn.primitive.name), kept
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: np.dtype) -> np.dtype:
     """Reals are read without their precision."""
     return np.dtype(np.float64) if jax.numpy.issubdtype(dtype, np.floating) else dtype
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import sympy as sp
 from jax.lax import GatherScatterMode
@@ -134,11 +133,13 @@ def token_selection(algebra: Algebra, factor: Factor, column: Index) -> Poly:
     return algebra.entry(made, (*at, column))
 
 
-def selection(algebra: Algebra, key: Any, name: str, rows: Sequence[Size], size: Size, poly: Poly, total: bool) -> Atom:
+def selection(
+    algebra: Algebra, key: Hashable, name: str, rows: Sequence[Size], size: Size, poly: Poly, total: bool
+) -> Atom:
     """`[poly = column]`: for each value of the rows at most one column."""
     count = len(rows)
-    facts: dict[str, Any] = {"sign": "boolean", "rows": ((tuple(range(count)), (count,), total),)}
-    return algebra.atoms.make(key, kinds.Selection(poly), name, [*rows, size], **facts)
+    ends = ((tuple(range(count)), (count,), total),)
+    return algebra.atoms.make(key, kinds.Selection(poly), name, [*rows, size], sign="boolean", rows=ends)
 
 
 def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool, dropped: bool = False) -> Poly:

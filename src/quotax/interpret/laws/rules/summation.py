@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from quotax.kernel.polynomials import UNIT, Poly
 from quotax.kernel.rewriting import before
 from quotax.kernel.sheet import Guard, reduced
 from quotax.kernel.sizes import ONE, ZERO, Size
+from quotax.programs.jaxprs import Settings
 
 
 def dot_general(eqn: Eqn, args: list[Value]) -> list[Value]:
@@ -210,7 +210,7 @@ def window_sum(eqn: Eqn, args: list[Value]) -> list[Value]:
     return [value]
 
 
-def _settings(p: Any, d: int, dilation: str) -> Window:
+def _settings(p: Settings, d: int, dilation: str) -> Window:
     low = tensors.extent(p["padding"][d][0])
     base = (p.get("base_dilation") or p.get("lhs_dilation") or (1,) * (d + 1))[d]
     spread = (p.get(dilation) or (1,) * (d + 1))[d]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from quotax.interpret.domain import COMPARISONS
 from quotax.interpret.laws.rules.pointwise import opaque, operands
 from quotax.interpret.laws.tensors import Tensor, Value
 from quotax.interpret.laws.writing import Eqn
+from quotax.kernel.indices import Index
 from quotax.kernel.polynomials import UNIT, Algebra, Poly, rational
 
 _MOST = 6
 """Polynomials in more truth values than this are not looked at case by case."""
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge
-}  # fmt: skip
 
 
 def conjunction(eqn: Eqn, args: list[Value]) -> list[Value]:
@@ -61,7 +57,7 @@ def compared_truth(eqn: Eqn, name: str, left: Tensor, right: Tensor) -> Tensor |
         number = rational(other.poly)
         if number is None or value.assumed or value.guards or not truth_valued(eqn.algebra, value.poly):
             continue
-        at = [_COMPARED[name](*((number, k) if turned else (k, number))) for k in (0, 1)]
+        at = [COMPARISONS[name](*((number, k) if turned else (k, number))) for k in (0, 1)]
         poly = eqn.algebra.scale(value.poly, int(at[1]) - int(at[0]))
         return replace(value, poly=eqn.algebra.add(poly, UNIT, int(at[0])), compared=(), source=None)
     return None
@@ -69,7 +65,7 @@ def compared_truth(eqn: Eqn, name: str, left: Tensor, right: Tensor) -> Tensor |
 
 def truth_valued(algebra: Algebra, poly: Poly) -> bool:
     """Whether a polynomial in truth values is 0 or 1 wherever they are."""
-    entries: dict[Any, int] = {}
+    entries: dict[tuple[int, tuple[Index, ...]], int] = {}
     for term in poly:
         if algebra.bound_in(term) or any(f.power != 1 or algebra.atoms[f.atom].sign != "boolean" for f in term):
             return False

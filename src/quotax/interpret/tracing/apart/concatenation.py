@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from quotax.trees import AnyArray, Dim
+
+Divided: TypeAlias = Any
+"""An array, or one by its parts (`Concatenation`), or integers that are known (`Positions`): rules take any of them."""
 
 
 @dataclass(frozen=True)
 class Concatenation:
     """An array by its parts: along `axis` it is `before * (lengths one after another) * after`."""
 
-    shape: tuple[Any, ...]
+    shape: tuple[Dim, ...]
     axis: int
-    before: Any
-    lengths: tuple[Any, ...]
-    after: Any
-    pieces: tuple[Any, ...]
+    before: Dim
+    lengths: tuple[Dim, ...]
+    after: Dim
+    pieces: tuple[Divided, ...]
 
     @property
-    def total(self) -> Any:
+    def total(self) -> Dim:
         """How long the parts are together."""
         return sum(self.lengths)
 
-    def like(self, pieces: Sequence[Any], axis: int) -> Concatenation:
+    def like(self, pieces: Sequence[Divided], axis: int) -> Concatenation:
         """Other parts that lie in the same way along an axis of theirs."""
         shape = list(shape_of(pieces[0]))
         shape[axis] = self.before * self.total * self.after
@@ -41,7 +46,7 @@ class Concatenation:
             and all(a == b for a, b in zip(self.lengths, other.lengths, strict=True))
         )
 
-    def borders(self) -> list[Any]:
+    def borders(self) -> list[Dim]:
         """Where parts begin, and where the last one ends."""
         return [sum(self.lengths[:i]) for i in range(len(self.lengths) + 1)]
 
@@ -50,23 +55,23 @@ class Concatenation:
 class Positions:
     """Integers that are known while tracing: positions, as numbers or as sizes that stay symbols."""
 
-    value: Any
+    value: AnyArray
     known: np.ndarray
 
 
-def shape_of(value: Any) -> tuple[Any, ...]:
+def shape_of(value: Divided) -> tuple[Dim, ...]:
     """The shape of a value."""
     if isinstance(value, Concatenation):
         return value.shape
     return value.known.shape if isinstance(value, Positions) else np.shape(value)
 
 
-def dtype_of(value: Any) -> Any:
+def dtype_of(value: Divided) -> np.dtype:
     """The type of a value's entries."""
     return dtype_of(value.pieces[0]) if isinstance(value, Concatenation) else jnp.result_type(whole(value))
 
 
-def whole(value: Any) -> Any:
+def whole(value: Divided) -> AnyArray:
     """A value as one array."""
     if isinstance(value, Positions):
         return value.value
@@ -83,7 +88,7 @@ def whole(value: Any) -> Any:
     return jnp.concatenate(opened, at + 1).reshape(value.shape)
 
 
-def segment(value: Any, frame: Concatenation, axis: int, number: int) -> Any:
+def segment(value: Divided, frame: Concatenation, axis: int, number: int) -> Divided:
     """What of an array meets this part of another along an axis."""
     if shape_of(value)[axis] == 1:
         return value
@@ -103,7 +108,7 @@ def segment(value: Any, frame: Concatenation, axis: int, number: int) -> Any:
     return kept.reshape(*lead, frame.before * (stop - start) * frame.after, *trail)
 
 
-def part(value: Concatenation, start: Any, stop: Any, stride: Any = 1) -> Any:
+def part(value: Concatenation, start: Dim, stop: Dim, stride: Dim = 1) -> Divided:
     """What lies between two places of the divided axis, where these are borders of parts; None elsewhere."""
     if stride == 1 and start == 0 and stop == value.shape[value.axis]:
         return value
@@ -125,7 +130,7 @@ def part(value: Concatenation, start: Any, stop: Any, stride: Any = 1) -> Any:
     return replace(value, lengths=value.lengths[kept]).like(value.pieces[kept], value.axis)
 
 
-def _before(one: Any, other: Any) -> bool:
+def _before(one: Dim, other: Dim) -> bool:
     """Whether one place comes before another for every size; an order that sizes leave open raises in JAX."""
     try:
         return bool(one < other)
@@ -133,7 +138,7 @@ def _before(one: Any, other: Any) -> bool:
         return False
 
 
-def quotient(a: Any, b: Any) -> Any:
+def quotient(a: Dim, b: Dim) -> Dim | None:
     """`a / b` where that is a size, else None."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b and a % b == 0 else None

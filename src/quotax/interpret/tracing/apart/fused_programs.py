@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +10,17 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 import quotax.interpret.tracing.apart.rules  # noqa: F401  (fills the table)
 from quotax.artifacts import ArraySpec, Cut
-from quotax.interpret.tracing.apart.concatenation import Concatenation, shape_of, whole
+from quotax.interpret.tracing.apart.concatenation import Concatenation, Divided, shape_of, whole
 from quotax.interpret.tracing.apart.stepping import FUSED, applied, run
 from quotax.parts import groups, layout
 from quotax.programs.jaxprs import CALLS, bare
+from quotax.trees import AnyArray, Dim
 
 _CONSTANT, _WEIGHT, _DATA = range(3)
 """What a value is made of, at most: constants, parameters, inputs."""
 
 
-def program_of_parts(closed: ClosedJaxpr, specs: Sequence[ArraySpec], sizes: Mapping[str, Any]) -> ClosedJaxpr:
+def program_of_parts(closed: ClosedJaxpr, specs: Sequence[ArraySpec], sizes: Mapping[str, Dim]) -> ClosedJaxpr:
     """The program whose first arguments are the arrays of `specs`, where those of `closed` are the arrays they make.
 
     A program that fuses nothing is returned as it is.
@@ -35,7 +35,7 @@ def program_of_parts(closed: ClosedJaxpr, specs: Sequence[ArraySpec], sizes: Map
     parts = [jax.ShapeDtypeStruct(spec.shape(sizes), kind) for spec, kind in zip(specs, kinds, strict=True)]
     rest = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(own) :]]
 
-    def of_parts(*leaves: Any) -> list[Any]:
+    def of_parts(*leaves: AnyArray) -> list[Divided]:
         given = iter(leaves)
         wholes = [_made([(spec.cuts, next(given)) for spec in members], sizes) for members in own.values()]
         return [whole(value) for value in run(closed.jaxpr, closed.consts, [*wholes, *given])]
@@ -68,12 +68,12 @@ def _fusions(jaxpr: Jaxpr, kinds: Sequence[int], fused: set[int], apart: set[int
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _made(members: Sequence[tuple[tuple[Cut, ...], Any]], sizes: Mapping[str, Any]) -> Any:
+def _made(members: Sequence[tuple[tuple[Cut, ...], AnyArray]], sizes: Mapping[str, Dim]) -> Divided:
     """The value that the parts of one array make."""
     cuts, array = members[0]
     if not cuts:
         return array
-    within: dict[int, list[Any]] = {}
+    within: dict[int, list[Divided]] = {}
     for own, value in members:
         within.setdefault(own[0].index, []).append((own[1:], value))
     pieces = [_made(own, sizes) for own in within.values()]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
-from quotax.interpret.tracing.apart.concatenation import Concatenation, Positions
+from quotax.interpret.tracing.apart.concatenation import Concatenation, Divided, Positions
+from quotax.programs.jaxprs import Settings
+from quotax.trees import AnyArray, Dim
 
 _MOST = 64
 """Integers that are followed as positions, in one array."""
 
 
-def positions_of(value: Any) -> np.ndarray | None:
+def positions_of(value: Divided) -> np.ndarray | None:
     """An array of integers as it is known while tracing, or None."""
     if isinstance(value, Positions):
         return value.known
@@ -25,7 +27,7 @@ def positions_of(value: Any) -> np.ndarray | None:
     return np.asarray(value).astype(object) if np.size(value) <= _MOST else None
 
 
-def known(name: str, params: Mapping[str, Any], arguments: Sequence[Any]) -> np.ndarray | None:
+def known(name: str, params: Settings, arguments: Sequence[Divided]) -> np.ndarray | None:
     """What an operation makes of positions."""
     function = _ON_PLACES.get(name)
     if name == "dim_as_value":
@@ -41,18 +43,18 @@ def known(name: str, params: Mapping[str, Any], arguments: Sequence[Any]) -> np.
         return None
 
 
-def _holds_positions(dtype: Any) -> bool:
+def _holds_positions(dtype: DTypeLike) -> bool:
     """Shorter integers begin again where they end."""
     return jnp.issubdtype(dtype, jnp.integer) and jnp.iinfo(dtype).bits >= 32
 
 
-def _scalar(value: Any) -> np.ndarray:
+def _scalar(value: Dim) -> np.ndarray:
     out = np.empty((), object)
     out[()] = value
     return out
 
 
-def _spread(params: Mapping[str, Any], value: np.ndarray) -> np.ndarray:
+def _spread(params: Settings, value: np.ndarray) -> np.ndarray:
     shape = params["shape"]
     if math.prod(shape) > _MOST:
         raise ValueError
@@ -62,7 +64,7 @@ def _spread(params: Mapping[str, Any], value: np.ndarray) -> np.ndarray:
     return np.broadcast_to(value.reshape(opened), shape)
 
 
-_ON_PLACES: dict[str, Callable[..., Any]] = {
+_ON_PLACES: dict[str, Callable[..., AnyArray]] = {
     "broadcast_in_dim": _spread,
     "convert_element_type": lambda params, a: a,
     "reshape": lambda params, a: a.reshape(params["new_sizes"]),

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 
-from quotax.interpret.tracing.apart.concatenation import Concatenation, dtype_of, part, quotient, segment, shape_of
+from quotax.interpret.tracing.apart.concatenation import (
+    Concatenation,
+    Divided,
+    dtype_of,
+    part,
+    quotient,
+    segment,
+    shape_of,
+)
 from quotax.interpret.tracing.apart.known_positions import positions_of
 from quotax.interpret.tracing.apart.stepping import Operation, Rule, applied, each, only, step
 
 
-def _broadcast(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _broadcast(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     value = only(arguments)
     if value is None or len(arguments) > 1:
         return None
@@ -25,7 +32,7 @@ def _broadcast(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return [value.like(made, axis)]
 
 
-def _reshape(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _reshape(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     value, sizes = only(arguments), tuple(operation.params["new_sizes"])
     if value is None or len(arguments) > 1 or operation.params.get("dimensions") is not None:
         return None
@@ -44,13 +51,13 @@ def _reshape(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return None
 
 
-def _transpose(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _transpose(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,) = arguments
     axis = tuple(operation.params["permutation"]).index(value.axis)
     return each(operation, value, axis, [[piece] for piece in value.pieces])
 
 
-def _squeeze(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _squeeze(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,), gone = arguments, operation.params["dimensions"]
     if value.axis in gone:
         return None
@@ -58,7 +65,7 @@ def _squeeze(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return each(operation, value, axis, [[piece] for piece in value.pieces])
 
 
-def _slice(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _slice(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,), params = arguments, operation.params
     starts, stops = list(params["start_indices"]), list(params["limit_indices"])
     strides = list(params["strides"] or (1,) * len(starts))
@@ -68,7 +75,7 @@ def _slice(operation: Operation, arguments: list[Any]) -> list[Any] | None:
         return None
     starts[axis], strides[axis] = 0, 1
 
-    def rest(piece: Any) -> Any:
+    def rest(piece: Divided) -> Divided:
         if isinstance(piece, Concatenation) and piece.axis == axis:
             return piece.like([rest(p) for p in piece.pieces], axis)
         stops[axis] = shape_of(piece)[axis]
@@ -82,7 +89,7 @@ def _slice(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return [rest(kept)]
 
 
-def _split(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _split(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,), axis, sizes = arguments, operation.params["axis"], operation.params["sizes"]
     if axis != value.axis:
         return each(operation, value, value.axis, [[piece] for piece in value.pieces])
@@ -90,7 +97,7 @@ def _split(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return None if any(m is None for m in made) else made
 
 
-def _unstack(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _unstack(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,), axis = arguments, operation.params["axis"]
     if axis != value.axis:
         return each(operation, value, value.axis - (axis < value.axis), [[piece] for piece in value.pieces])
@@ -99,7 +106,7 @@ def _unstack(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return [applied(lambda a: jnp.squeeze(a, axis), piece) for piece in value.pieces]
 
 
-def _gather(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _gather(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     value, indices = only(arguments), arguments[1]
     if value is None:
         return None
@@ -129,7 +136,7 @@ def _gather(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return [applied(lambda a: jnp.squeeze(a, tuple(collapsed)), kept) if collapsed else kept]
 
 
-def _dynamic_slice(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _dynamic_slice(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     value = only(arguments)
     if value is None:
         return None
@@ -141,7 +148,7 @@ def _dynamic_slice(operation: Operation, arguments: list[Any]) -> list[Any] | No
     zero = jnp.zeros((), dtype_of(arguments[1 + axis]))
     starts = [*arguments[1 : 1 + axis], zero, *arguments[2 + axis :]]
 
-    def rest(piece: Any) -> Any:
+    def rest(piece: Divided) -> Divided:
         if isinstance(piece, Concatenation) and piece.axis == axis:
             return piece.like([rest(p) for p in piece.pieces], axis)
         own = (*sizes[:axis], shape_of(piece)[axis], *sizes[axis + 1 :])
@@ -150,7 +157,7 @@ def _dynamic_slice(operation: Operation, arguments: list[Any]) -> list[Any] | No
     return [rest(kept)]
 
 
-def _concatenate(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _concatenate(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     frame = next(a for a in arguments if isinstance(a, Concatenation))
     if frame.axis == operation.params["dimension"]:
         return None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from quotax.elementwise import FUNCTIONS
-from quotax.interpret.tracing.apart.concatenation import Concatenation, segment, shape_of, whole
+from quotax.interpret.tracing.apart.concatenation import Concatenation, Divided, segment, shape_of, whole
 from quotax.interpret.tracing.apart.moved_parts import MOVES
 from quotax.interpret.tracing.apart.stepping import RULES, Operation, Rule, each, run, step
 from quotax.programs.jaxprs import IDENTITIES
+from quotax.trees import AnyArray
 
 
-def _entrywise(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _entrywise(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     frame = next(a for a in arguments if isinstance(a, Concatenation))
     pieces = []
     for number in range(len(frame.pieces)):
@@ -25,7 +25,7 @@ def _entrywise(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return each(operation, frame, frame.axis, pieces)
 
 
-def _dot(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _dot(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (contracted, batched) = operation.params["dimension_numbers"]
     side = 0 if isinstance(arguments[0], Concatenation) else 1
     frame = arguments[side]
@@ -44,14 +44,14 @@ def _dot(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return each(operation, frame, before + free.index(frame.axis), [pair(p, arguments[1 - side]) for p in frame.pieces])
 
 
-def _sum(values: Sequence[Any]) -> Any:
+def _sum(values: Sequence[Divided]) -> Divided:
     total = values[0]
     for value in values[1:]:
         total = step(Operation(jax.lax.add_p, {}), [total, value])[0]
     return total
 
 
-def _reduction(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _reduction(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     (value,), gone = arguments, operation.params["axes"]
     if value.axis not in gone:
         axis = value.axis - sum(d < value.axis for d in gone)
@@ -64,7 +64,7 @@ def _reduction(operation: Operation, arguments: list[Any]) -> list[Any] | None:
 def _along(setting: str) -> Rule:
     """An operation along one axis, or some, on parts of another."""
 
-    def rule(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+    def rule(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
         value, axes = arguments[0], operation.params[setting]
         if len(arguments) > 1 or value.axis in np.ravel(axes):
             return None
@@ -73,7 +73,7 @@ def _along(setting: str) -> Rule:
     return rule
 
 
-def _convolution(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _convolution(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     """Parts of a kernel's outputs."""
     image, kernel = arguments
     params = operation.params
@@ -85,14 +85,14 @@ def _convolution(operation: Operation, arguments: list[Any]) -> list[Any] | None
     return each(operation, kernel, numbers.out_spec[1], [[image, piece] for piece in kernel.pieces])
 
 
-def _scan(operation: Operation, arguments: list[Any]) -> list[Any] | None:
+def _scan(operation: Operation, arguments: list[Divided]) -> list[Divided] | None:
     params = operation.params
     held, carried, body = params["num_consts"], params["num_carry"], params["jaxpr"]
     consts, start, xs = arguments[:held], arguments[held : held + carried], arguments[held + carried :]
     xs = [whole(x) if isinstance(x, Concatenation) and x.axis == 0 else x for x in xs]
-    made: list[Any] = []
+    made: list[Divided] = []
 
-    def turn(carry: Any, leaves: Any) -> Any:
+    def turn(carry: list[AnyArray], leaves: list[AnyArray]) -> Divided:
         given = iter(leaves)
         now = [_rebuilt(x, given, 1) for x in xs]
         found = run(body.jaxpr, body.consts, [*consts, *carry, *now])
@@ -109,7 +109,7 @@ def _scan(operation: Operation, arguments: list[Any]) -> list[Any] | None:
     return [*last, *(_rebuilt(y, given, -1) for y in made)]
 
 
-def _leaves(value: Any) -> list[Any]:
+def _leaves(value: Divided) -> list[Divided]:
     return (
         [leaf for piece in value.pieces for leaf in _leaves(piece)]
         if isinstance(value, Concatenation)
@@ -117,7 +117,7 @@ def _leaves(value: Any) -> list[Any]:
     )
 
 
-def _rebuilt(value: Any, leaves: Iterator[Any], fewer: int) -> Any:
+def _rebuilt(value: Divided, leaves: Iterator[AnyArray], fewer: int) -> Divided:
     """A value like this one of these arrays, which have one axis less in front, or one more."""
     if not isinstance(value, Concatenation):
         return next(leaves)
