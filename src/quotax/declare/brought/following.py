@@ -36,15 +36,16 @@ class Unknown:
 
     `number` says that it is what it is: heights and widths of a convolution's kernel and image. `whole` is what a part
     was cut out of, `joined` what parts that are put together were; `rejoined` says of a number of parts that these met.
+    `thinned` says that it counts every second entry of something, or every third.
     `terms` are the dimensions that it is the sum of, one after another, `copies` the number of copies of which one.
     """
 
-    __slots__ = ("copies", "joined", "number", "parts", "read", "rejoined", "size", "terms", "whole")
+    __slots__ = ("copies", "joined", "number", "parts", "read", "rejoined", "size", "terms", "thinned", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = int(size)
         self.parts: Dims | None = None
-        self.number = self.rejoined = False
+        self.number = self.rejoined = self.thinned = False
         self.whole: Unknown | None = None
         self.joined: Unknown | None = None
         self.terms: tuple[Dims, ...] | None = None
@@ -76,6 +77,7 @@ def meet(first: Sequence[Unknown], second: Sequence[Unknown]) -> None:
             b[0].parts = (a[0],)
             a[0].number |= b[0].number
             a[0].rejoined |= b[0].rejoined
+            a[0].thinned |= b[0].thinned
             a[0].copies = a[0].copies or b[0].copies
             one, other = a[0].terms, b[0].terms
             a[0].terms = one or other
@@ -540,6 +542,7 @@ def _slice(settings: Any, dims: list[Any], shapes: list[Any]) -> list[Any]:
             out.append(_parts(dim, whole // size))
         else:
             out.append((Unknown(size),))
+            out[-1][0].thinned = settings["strides"] is not None
     return [out]
 
 

@@ -255,10 +255,18 @@ def is_integer(e: sp.Basic) -> bool:
 
 
 def _exp(e: sp.Basic) -> sp.Basic:
-    """SymPy's evaluation only where it has something to do: numbers, and logarithms that cancel."""
+    """SymPy's evaluation only where it has something to do: numbers, and terms that are multiples of logarithms.
+
+    Given a long sum that a logarithm is a term of, SymPy would factor all other terms, for minutes.
+    """
+    if e.is_Atom:
+        return sp.exp(e)
     terms = sp.Add.make_args(e)
-    cancels = any(isinstance(factor, sp.log) for term in terms for factor in sp.Mul.make_args(term))
-    return sp.exp(e) if e.is_Atom or cancels else sp.exp(e, evaluate=False)
+    logs = [term for term in terms if any(isinstance(factor, sp.log) for factor in sp.Mul.make_args(term))]
+    if not logs:
+        return sp.exp(e, evaluate=False)
+    rest = sp.Add(*(term for term in terms if term not in logs))
+    return sp.Mul(*map(sp.exp, logs), sp.exp(rest) if rest.is_Atom else sp.exp(rest, evaluate=False))
 
 
 exp = unary(sp.exp, _exp)
