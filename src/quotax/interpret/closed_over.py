@@ -19,6 +19,7 @@ from jax.extend.core import ClosedJaxpr, Literal, Var
 
 from quotax.artifacts import ArraySpec, HeldArray, Model, OpenTrace, Trace
 from quotax.interpret.constants import simplest_rational
+from quotax.interpret.domain import AnyValue
 from quotax.interpret.shared.folding import fold
 from quotax.programs.jaxprs import CALLS, IDENTITIES, as_closed, is_key, needed
 
@@ -171,7 +172,7 @@ def _opened(trace: Trace | OpenTrace) -> ClosedJaxpr:
         constants.setdefault(variable, value)
         return variable
 
-    def run(body: Any, given: Sequence[Any], fresh: bool) -> list[Any]:
+    def run(body: Any, given: Sequence[Any], fresh: bool) -> list[AnyValue]:
         own = dict(zip(body.invars, given, strict=True))
         read = lambda atom: atom if isinstance(atom, Literal) else own.get(atom, atom)
         for equation in body.eqns:

@@ -73,7 +73,7 @@ def while_loop(eqn: Eqn[Domain], args: list[AnyValue]) -> list[AnyValue]:
         carry = eqn.run(p["body_jaxpr"], [*body, *carry])
 
 
-def branch(eqn: Eqn, args: list[Any]) -> list[Any]:
+def branch(eqn: Eqn, args: list[AnyValue]) -> list[AnyValue]:
     """Evaluate the branch that a constant index names; where the index is a value, all of them, and choose."""
     branches = eqn.params["branches"]
     index = concrete(eqn.domain, args[0])
@@ -86,7 +86,7 @@ def _all_branches(eqn: Eqn) -> Any:
     """A choice among the outputs of all branches: a real function has no effect where it is not taken."""
     bodies = [jaxpr_as_fun(as_closed(body)) for body in eqn.params["branches"]]
 
-    def chosen(index: Any, *operands: Any) -> list[Any]:
+    def chosen(index: Any, *operands: AnyValue) -> list[AnyValue]:
         outputs = [body(*operands) for body in bodies]
         last = outputs[-1]
         for k in reversed(range(len(bodies) - 1)):

@@ -23,8 +23,10 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from quotax.interpret.domain import AnyValue
 from quotax.interpret.tracing.provenance import place, written_at
 from quotax.programs.jaxprs import CALLS, as_closed, bare, bodies, needed
+from quotax.trees import AnyArray
 
 
 class ComplexPair(NamedTuple):
@@ -51,7 +53,7 @@ def as_pairs(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not _has_complex(closed.jaxpr):
         return closed
 
-    def run(*arguments: Any) -> list[Any]:
+    def run(*arguments: AnyArray) -> list[AnyValue]:
         outputs = _run(closed, arguments)
         return [jnp.stack(v.parts, -1) if isinstance(v, ComplexPair) else v for v in outputs]
 
@@ -77,7 +79,7 @@ def _touches(equation: Any) -> bool:
     return inner or any(map(_is_complex, (*equation.invars, *equation.outvars)))
 
 
-def _split(value: Any) -> Value:
+def _split(value: AnyValue) -> Value:
     """A constant as a pair if it is complex."""
     if not (_is_complex(value) or isinstance(value, complex)):
         return value
@@ -102,7 +104,7 @@ def _run(closed: ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _bound(equation: Any, arguments: Sequence[Any], **other: Any) -> list[Any]:
+def _bound(equation: Any, arguments: Sequence[Any], **other: Any) -> list[AnyValue]:
     """The primitive of an equation at reals, with its own settings but for those given here."""
     settings = equation.primitive.get_bind_params({**equation.params, **other})
     outputs = equation.primitive.bind(*arguments, **settings)

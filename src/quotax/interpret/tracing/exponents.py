@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
+from quotax.interpret.domain import AnyValue
 from quotax.interpret.tracing.provenance import written_at
 from quotax.programs.jaxprs import CALLS, as_closed, needed, rewritten
 
@@ -102,7 +103,7 @@ def _moved(atom: Any, made: Made) -> tuple[Callable[[Any], Any], Any]:
         steps.append(maker)
         atom = maker.invars[0]
 
-    def again(value: Any) -> Any:
+    def again(value: AnyValue) -> Any:
         for step in reversed(steps):
             value = step.primitive.bind(value, **step.params)
         return value
