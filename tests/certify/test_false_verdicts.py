@@ -366,6 +366,16 @@ for label, function in {"a root": jnp.sqrt, "a logarithm": jnp.log, "an arcsine"
 true("isfinite of a number", lambda p, x: x * jnp.sum(jnp.where(jnp.isfinite(p["b"]), p["b"], 0.0) * p["c"]), BC,
      SCALE_BOTH, undecided=True)  # fmt: skip
 
+
+def read_and_written(b):
+    """What is read beyond the end is clipped, what is written there is dropped."""
+    twice = 2 * jnp.arange(b.shape[0])
+    written = jnp.zeros_like(b).at[twice].add(1.0, mode="drop")
+    return jnp.sum(jnp.take(b, twice, mode="clip")) - jnp.sum(b * written)
+
+
+false("positions beyond the end, clipped and dropped", lambda p: read_and_written(p["b"]), B, SHIFT, SMALL)
+
 # --- 8. fields through what has no derivative
 
 FEW = gated.widths(1, 2, 3, 5)

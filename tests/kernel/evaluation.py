@@ -145,7 +145,7 @@ class Numbers:
                 return self.poly(poly, slots)
             case kinds.Selection(poly):
                 row = self.poly(poly, slots[:-1])
-                if self.key(atom)[0] == "positions":  # JAX reads at positions that it clips to the array
+                if self.key(atom)[:2] == ("positions", "clipped"):  # JAX reads at positions that it clips to the array
                     row = np.clip(row, 0, shape[-1] - 1)
                 return row[..., None] == np.arange(shape[-1])
             case kinds.Magnitude(of):

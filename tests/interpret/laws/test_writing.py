@@ -104,6 +104,7 @@ def test_the_sheet_of_a_model_is_what_it_computes(name, model):
 UNREAD = (
     "by an integer", "more than two cases", "its condition is a value", "its position is a value",
     "to a place that is a value", "to several places", "made of several axes", "cannot be traced",
+    "may be out of bounds",
 )  # fmt: skip
 """Why models of the table of primitives are not written out."""
 SMOKE = (

@@ -282,7 +282,7 @@ class Followed:
         if rule is not None:
             moved = kept if name in (*_MOVES, *_CHOICES) else [frozenset()] * len(kept)
             return rule(settings, dims, shapes), [a | b for a, b in zip(moved, _entries(equation, dims), strict=True)]
-        if not _mixes(name, origin):
+        if name not in _CHOICES and not _mixes(name, origin):
             kept = [frozenset(source for source in together if isinstance(source, int))] * len(kept)
         return _elementwise(dims, shapes, [v.aval.shape for v in equation.invars]), kept
 

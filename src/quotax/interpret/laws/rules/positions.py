@@ -145,7 +145,8 @@ def selection(
 def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool, dropped: bool = False) -> Poly:
     """`[poly = column]`, whatever the polynomial is.
 
-    `strict` says that it is known to be in bounds, `dropped` that what is out of bounds is no column.
+    `strict` says that it is clipped, or promised to be in bounds, `dropped` that what is out of bounds is no column.
+    Where it may be out of bounds these are two functions of one polynomial.
     """
     algebra = eqn.algebra
     factor = token_of(algebra, poly)
@@ -157,11 +158,13 @@ def hit(eqn: Eqn, poly: Poly, column: Index, strict: bool, dropped: bool = False
     place_of = top_place(eqn, poly, column)
     if place_of is not None:
         return place_of
-    if not (strict or dropped) and not _in_bounds(algebra, poly, column.extent):
+    inside = _in_bounds(algebra, poly, column.extent)
+    if not (strict or dropped or inside):
         raise NoLaw("its positions may be out of bounds")
     labels = algebra.free_in(poly)
     definition = algebra.in_slots(poly, labels)
-    key = ("positions", frozenset(definition.items()), column.extent)
+    beyond = "" if inside else "dropped" if dropped else "clipped"
+    key = ("positions", beyond, frozenset(definition.items()), column.extent)
     rows = [i.extent for i in labels]
     made = selection(algebra, key, "[position=·]", rows, column.extent, definition, total=False)
     return algebra.entry(made, (*labels, column))
@@ -474,7 +477,7 @@ def _written_at_values(eqn: Eqn, old: Tensor, where: Tensor, new: Tensor, keep: 
         raise NoLaw("it writes to several places, and which is the last is not said")
     hits = UNIT
     mode = eqn.params["mode"]
-    promised, dropped = mode == GatherScatterMode.PROMISE_IN_BOUNDS, mode == GatherScatterMode.FILL_OR_DROP
+    promised, dropped = mode == GatherScatterMode.PROMISE_IN_BOUNDS, mode != GatherScatterMode.CLIP
     for component, d in enumerate(written):
         column: Index = Fixed(ZERO, ONE) if shape[d] == ONE else place(d, 0, shape[d])
         position = algebra.substitute(_component(eqn, where, component, vector), here)
