@@ -164,7 +164,7 @@ def test_a_family_with_one_line_less_is_refuted(name, derived):
 # --- measuring
 
 MEASURED = ("softmax_classifier/biases",)
-MEASURED_SLOWLY = ("mlp/relu", "cnn")
+MEASURED_SLOWLY = ("cnn",)
 
 
 @pytest.mark.parametrize(

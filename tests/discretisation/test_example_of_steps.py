@@ -8,7 +8,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "finite_steps.py"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_finite_steps(tmp_path):
     rows = runpy.run_path(str(EXAMPLE))["main"](["--quick", "--figures", str(tmp_path)])
     for what, predicted, measured in rows:

@@ -36,9 +36,15 @@ def check(found, exact):
         assert value(found) == pytest.approx(exact, rel=TOLERANCE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(("name", "kept"), [("MLP", 1e5), ("attention", 1e4), ("encoder", 1e3)])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        pytest.param("MLP", 1e5, marks=pytest.mark.slow),
+        pytest.param("attention", 1e4, marks=pytest.mark.slow),
+        pytest.param("encoder", 1e3, marks=pytest.mark.long),
+    ],
+)
 def test_float32_along_orbits(name, kept, measure):
     """`kept` is the condition up to which nothing is given up."""
     network = orbit(name)

@@ -8,7 +8,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "what_sharpness_measures.py"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_sharpness_measures():
     rows = runpy.run_path(str(EXAMPLE))["main"]()
     assert len(rows) == 3 * 13 + 4

@@ -301,8 +301,13 @@ def measured(loss, params, batch, space):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["MLP 16 ReLU", "attention, 1 layer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("MLP 16 ReLU", marks=pytest.mark.slow),
+        pytest.param("attention, 1 layer", marks=pytest.mark.long),
+    ],
+)
 def test_trained_networks_along_their_orbits(name):
     """Condition numbers of 10, 100 and 1,000, in float64: float32 holds 1e-4 for traces and eigenvalues.
 
