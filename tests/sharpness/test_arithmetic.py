@@ -146,7 +146,7 @@ def test_a_loss_that_is_not_of_the_network_alone_is_measured_where_it_was_asked(
     assert found.invariant is None
     assert "the loss depends on more than the network computes" in found.reason
     # Near the balanced representative nothing is lost, and the metric is proved: a random element sees the decay.
-    near = qx.trace(decayed, narrow(linear()[2]), space=space, ball="linear")
+    near = qx.sharpness(decayed, narrow(linear()[2]), 0.1, space=space, ball="linear", budget=8)
     assert near.invariant is None
     assert "the loss itself is not: a random group element changes it by" in near.reason
     assert "the invariant metric is invariant under the group (proved)" in near.reason

@@ -188,7 +188,7 @@ class Rising:
         """The measurement that a search amounts to."""
         setting, problem, found = self.setting, self.setting.problem, outcome(search)
         base, radius, eps = search.centre.base, search.radius, setting.layout.eps
-        known, kept = judged(setting, searched(setting), rise=found.rise, base=base)
+        known, kept = judged(setting, searched(setting), rise=found.rise, base=base, moving=True)
         if not math.isfinite(base):
             return _nothing(setting, base, radius, search.spent, known)
         if setting.point is not None and not hasattr(setting.point, "level"):

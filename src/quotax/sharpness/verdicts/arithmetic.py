@@ -104,12 +104,13 @@ def settled(setting: Setting) -> Setting:
 
 
 def judged(
-    setting: Setting, known: Verdict, *, rise: float | None = None, base: float | None = None
+    setting: Setting, known: Verdict, *, rise: float | None = None, base: float | None = None, moving: bool = False
 ) -> tuple[Verdict, Arithmetic | None]:
     """The verdict, which is not `True` where rounding lost it or the loss changes on the orbit; and what was kept.
 
-    That a loss is a function of what the network computes cannot be proved of a function in Python: it is compared at
-    a random representative, at which rounding is tried too.
+    That a loss is a function of what the network computes cannot be proved of a function in Python: where it is asked
+    for (`moving`: a program is there that costs nothing more) it is compared at a random representative, at which
+    rounding is tried too.
 
     `rise` is the value of a measure that is a difference of losses, `base` the loss that it starts from.
     """
@@ -118,7 +119,7 @@ def judged(
         return known, kept
     if kept is not None and kept.lost:
         return Verdict(None, f"{kept.lost} In exact arithmetic it is one: {known.reason}"), kept
-    if setting.strayed is not None and not setting.strayed[0] <= setting.strayed[1]:
+    if moving and setting.strayed is not None and not setting.strayed[0] <= setting.strayed[1]:
         change, explained = setting.strayed
         why = (
             f"the loss itself is not: a random group element changes it by {change:.1e} relative, of which rounding of "
