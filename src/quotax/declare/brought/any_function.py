@@ -19,8 +19,9 @@ from quotax.declare.brought.axes_of_a_trace import Axes, axes_of
 from quotax.declare.brought.brought_model import Brought, Built, Origin, free_axes, moved_together
 from quotax.declare.brought.examples import Examples, all_or_one, examples
 from quotax.declare.brought.factories import Fit, Measured, Shapes, fitted, keywords
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors, length, meet, summed
+from quotax.declare.brought.following import Followed
 from quotax.declare.brought.leaves import Leaves, flattened, is_array, is_floating, names_of_axes
+from quotax.declare.brought.unknowns import Dims, Unknown, factors, length, meet, summed
 from quotax.declare.fused_axes import Sum
 from quotax.errors import ArchitectureError, ParameterError
 from quotax.interpret import trace

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from quotax.artifacts import ArraySpec, AxisFactor
 from quotax.declare.brought.examples import Example
 from quotax.declare.brought.factories import Fit, Product
-from quotax.declare.brought.following import Dims, Followed, Unknown, factors, summed
+from quotax.declare.brought.following import Followed
+from quotax.declare.brought.unknowns import Dims, Unknown, factors, summed
 from quotax.declare.fused_axes import DeclaredArray, declared_array
 from quotax.trees import Tree
 

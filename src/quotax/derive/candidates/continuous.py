@@ -89,6 +89,18 @@ class Span:
         self.pivots = np.zeros(0, np.int64)
         self._here: tuple[np.ndarray, np.ndarray] | None = None  # the rows at the first point, and their pivots
 
+    @classmethod
+    def of_known(
+        cls, specs: Sequence[ArraySpec], sizes: Mapping[str, int], known: Sequence[Symmetry], seed: int, points: int
+    ) -> Span:
+        """At so many random points, with the fields of the continuous families among those that are known."""
+        rng = np.random.default_rng(seed)
+        span = cls(specs, sizes, [random_point(specs, sizes, rng) for _ in range(points)])
+        for symmetry in known:
+            if symmetry.group.continuous:
+                span.include(symmetry)
+        return span
+
     def fields(self, symmetry: Symmetry, general: bool = False) -> np.ndarray:
         """The fields of a symmetry at all points; `general`: of one random element of its algebra."""
         action = symmetry.bind(tuple(self.specs))

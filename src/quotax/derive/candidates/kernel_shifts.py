@@ -18,7 +18,7 @@ from quotax.artifacts import ArraySpec, Certificate, Model, sizes_text
 from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span
 from quotax.derive.candidates.templates import Shift, Solution, placings
 from quotax.derive.candidates.wording import distinct, kernel_shift
-from quotax.derive.points.vector_fields import RESIDUES, random_point
+from quotax.derive.points.vector_fields import RESIDUES
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.jets.residues import PRIME, product
@@ -46,7 +46,7 @@ def search_kernels(
     for own in maps:
         for solution in _solutions(own, drawn, specs):
             if span is None:
-                span = _span(model, sizes, known)
+                span = Span.of_known(specs, sizes, known, seed=11, points=1)
             symmetry = distinct(kernel_shift(solution, own, specs), names)
             if not span.adds(symmetry) or not budget.allows(f"a proof of {symmetry}"):
                 continue
@@ -55,14 +55,6 @@ def search_kernels(
                 names.append(symmetry.name)
                 span.include(symmetry)
     return found
-
-
-def _span(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry]) -> Span:
-    span = Span(model.params, sizes, [random_point(model.params, sizes, np.random.default_rng(11))])
-    for symmetry in known:
-        if symmetry.group.continuous:
-            span.include(symmetry)
-    return span
 
 
 def kernels(model: Model, sizes: Mapping[str, int], known: Sequence[Symmetry] = ()) -> list[Map]:

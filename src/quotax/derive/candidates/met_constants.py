@@ -27,7 +27,6 @@ from quotax.derive.candidates.continuous import Drawn, FoundFamilies, Span, samp
 from quotax.derive.candidates.gain_products import Product
 from quotax.derive.candidates.templates import Scale, Shift, placings
 from quotax.derive.candidates.wording import distinct
-from quotax.derive.points.vector_fields import random_point
 from quotax.derive.sampling import modular
 from quotax.derive.sampling.moments import Moments
 from quotax.interpret.closed_over import closed_over, handed_over
@@ -71,10 +70,7 @@ def search_constants(
     free = (name for k in itertools.count(1) if (name := f"c{k}") not in taken)
     named = dict(zip(free, arrays, strict=False))
     names = [symmetry.name for symmetry in known]
-    span = Span(model.params, sizes, [random_point(model.params, sizes, np.random.default_rng(13)) for _ in range(2)])
-    for symmetry in known:
-        if symmetry.group.continuous:
-            span.include(symmetry)
+    span = Span.of_known(model.params, sizes, known, seed=13, points=2)
     for axis in model.axis_names:
         own = {name: a for name, a in named.items() if not a.ndim or (axis in standing and len(a) == sizes[axis])}
         axes = lambda a, axis=axis: ((axis,),) if a.ndim else ()
